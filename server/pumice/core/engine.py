@@ -34,7 +34,7 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
 from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
 from pumice.core.session.closing.statuses import note_closed
-from pumice.core.session.evicting import break_up
+from pumice.core.session.evicting.broken_gangs import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit

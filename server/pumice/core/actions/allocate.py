@@ -13,7 +13,7 @@ from pumice.core.configuration import Arguments
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.evicting import REMEMBERS_ERRORS
+from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS
 from pumice.core.session.ordering.heap import Heap, KeyHeap
 from pumice.core.session.placing.pending_tasks import (
     PendingTasks,

@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.configuration import Arguments
-from pumice.core.session.evicting import First, GangActionRun, GangArguments, GangVictims
+from pumice.core.session.evicting.bundles import First
+from pumice.core.session.evicting.domain import GangArguments, GangVictims
+from pumice.core.session.evicting.gang_action import GangActionRun
 from pumice.core.session.session import Session
 
 

@@ -14,12 +14,9 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting import (
-    EvictionNodes,
-    VictimOrder,
-    VictimSearch,
-    frees_enough,
-)
+from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.order import VictimOrder
+from pumice.core.session.evicting.search import VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement

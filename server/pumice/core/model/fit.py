@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,20 @@ class Refusal:
 def node_refusal(reason: str, *, unresolvable: bool) -> Refusal:
     """The refusal of the one node that a plugin was asked about."""
     return Refusal(reason, np.zeros(0, dtype=np.bool_), unresolvable)
+
+
+def refusals_by_row(found: Mapping[tuple[str, bool], list[int]], count: int) -> list[Refusal]:
+    """The refusals of nodes that were asked one by one.
+
+    ``found`` has the rows of each reason, and whether it is unresolvable; ``count`` is the number of
+    all nodes.
+    """
+    refusals = []
+    for (reason, unresolvable), rows in found.items():
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[rows] = True
+        refusals.append(Refusal(reason, mask, unresolvable))
+    return refusals
 
 
 @dataclass(frozen=True, slots=True)

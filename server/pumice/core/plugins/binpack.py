@@ -29,16 +29,14 @@ class BinpackArguments(Arguments):
     weight = integer(
         "binpack.weight",
         1,
-        "how much the whole score counts beside those of others",
+        "weight of the score",
         Limit(at_least=0, lenient=True, otherwise="below zero it prefers the emptiest node"),
     )
-    cpu = integer("binpack.cpu", 1, "how much cpu counts in the score", _NOT_NEGATIVE)
-    memory = integer("binpack.memory", 1, "how much memory counts in the score", _NOT_NEGATIVE)
-    resources = names("binpack.resources", "further resources that count in the score")
+    cpu = integer("binpack.cpu", 1, "weight of cpu", _NOT_NEGATIVE)
+    memory = integer("binpack.memory", 1, "weight of memory", _NOT_NEGATIVE)
+    resources = names("binpack.resources", "further resources that count, separated by commas")
     resource_weights = by_name(
-        integer(
-            "binpack.resources.", 1, "how much this resource counts in the score", _NOT_NEGATIVE
-        )
+        integer("binpack.resources.", 1, "weight of this resource", _NOT_NEGATIVE)
     )
 
     def weights(self) -> dict[str, int]:
@@ -55,8 +53,7 @@ class BinpackPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         arguments = BinpackArguments(options.arguments)
-        self._weight = arguments.weight
-        self._weights = arguments.weights()
+        self._weight, self._weights = arguments.weight, arguments.weights()
 
     def open(self, session: Session) -> None:
         if self._weight:

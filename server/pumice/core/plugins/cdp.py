@@ -28,7 +28,7 @@ class CdpPlugin:
     def open(self, session: Session) -> None:
         self._now_ns = session.now_ns
         # The gang actions do not ask this plugin in Volcano either.
-        rule = VictimRule(self._unprotected, mark=lambda _: 1, limit=lambda _: 0)
+        rule = VictimRule(self._unprotected)
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
 

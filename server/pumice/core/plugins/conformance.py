@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.session.hooks import PERMIT
@@ -25,24 +26,18 @@ class ConformancePlugin:
 
     def open(self, session: Session) -> None:
         hooks = session.hooks
-        rule = VictimRule(
-            lambda _task, candidates: (_evictable(candidates), PERMIT),
-            mark=lambda job: job.namespace != _SYSTEM_NAMESPACE,
-            limit=lambda _: 0,
-        )
+        rule = VictimRule(_evictable, mark=lambda job: job.namespace != _SYSTEM_NAMESPACE)
         hooks.preemptable[self.name] = rule
         hooks.reclaimable[self.name] = rule
         hooks.lasts[self.name] = lambda _point: True
-        hooks.unified_evictable[self.name] = lambda _action, _job, candidates: (
-            _evictable(candidates),
-            PERMIT,
-        )
+        hooks.unified_evictable[self.name] = lambda _action, job, tasks: _evictable(job, tasks)
 
 
-def _evictable(candidates: list[Task]) -> list[Task]:
-    return [
+def _evictable(_for: Task | Job, candidates: list[Task]) -> tuple[list[Task], int]:
+    evictable = [
         task
         for task in candidates
         if task.pod.namespace != _SYSTEM_NAMESPACE
         and task.class_.spec.priority_class_name not in _CRITICAL
     ]
+    return evictable, PERMIT

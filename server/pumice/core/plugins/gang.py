@@ -11,6 +11,7 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import PodGroupCondition
+from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.closing.conditions import (
@@ -49,9 +50,7 @@ class GangPlugin:
         # Jobs that are not ready come first.
         hooks.job_order[self.name] = SortKey(lambda job: job.is_ready)
         hooks.sub_job_order[self.name] = SortKey(lambda sub_job: sub_job.is_ready)
-        rule = VictimRule(
-            self._above_minimum, mark=_surplus, limit=lambda _: 0, keeps_first=True, counts=True
-        )
+        rule = VictimRule(self._above_minimum, mark=_surplus, keeps_first=True, counts=True)
         hooks.preemptable[self.name] = rule
         hooks.reclaimable[self.name] = rule
         # The gang actions see to the minima themselves.
@@ -62,31 +61,22 @@ class GangPlugin:
             short = job.roles_short(job.role_counts(*TaskStatus))
             return Reason(self.name, ReasonCode.GANG_INVALID, subjects=tuple(short))
         if job.min_sub_jobs:
-            short_policy = next(_missing_sub_jobs(job, lambda _: True), None)
-            if short_policy is not None:
-                name, have, need = short_policy
+            for name, have, need in _missing_sub_jobs(job, lambda _: True):
                 return Reason(
                     self.name, ReasonCode.GANG_INVALID, have=have, need=need, subjects=(name,)
                 )
-        if len(job.index.pending) >= job.min_available:
+        least = job.min_available
+        if len(job.index.pending) >= least or (valid := job.index.valid_count) >= least:
             return None
-        valid = job.index.valid_count
-        if valid < job.min_available:
-            return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=job.min_available)
-        return None
+        return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=least)
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Only what a job has above its minimum may go, counted in the order of candidates."""
-        left: dict[str, int] = {}
+        left = Memo[str, int](lambda job_id: _surplus(self._jobs[job_id]))
         victims = []
         for task in candidates:
-            job = self._jobs.get(task.job_id)
-            if job is None:
-                continue
-            if job.id not in left:
-                left[job.id] = _surplus(job)
-            if left[job.id] > 0:
-                left[job.id] -= 1
+            if task.job_id in self._jobs and left[task.job_id] > 0:
+                left[task.job_id] -= 1
                 victims.append(task)
         return victims, PERMIT
 
@@ -117,7 +107,7 @@ def missing_tasks(job: Job) -> int:
 
 
 def missing_waiting_tasks(job: Job) -> int:
-    """The same where tasks that were promised a place count like placed ones."""
+    """The same where pipelined tasks count like placed ones."""
     index = job.index
     placed = index.ready_count + index.pending_best_effort + index.waiting_count
     missing = job.min_available - placed
@@ -144,12 +134,8 @@ def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tu
 
 
 def _could_have_been_placed(job: Job) -> int:
-    pending = job.index.pending.values()
-    return sum(
-        1
-        for task in pending
-        if task.last_transaction is not None and task.last_transaction.status in HOLDS_RESOURCES
-    )
+    tried = [task.last_transaction for task in job.index.pending.values()]
+    return sum(1 for last in tried if last is not None and last.status in HOLDS_RESOURCES)
 
 
 def _only_waits_for_the_end(job: Job) -> bool:

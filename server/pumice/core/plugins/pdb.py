@@ -8,6 +8,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import PodDisruptionBudget
 from pumice.core.model.memo import Memo
+from pumice.core.model.selectors import LabelSelector
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
@@ -19,20 +20,17 @@ class PdbPlugin:
     name: ClassVar[str] = "pdb"
 
     def __init__(self, options: PluginOptions) -> None:
-        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        self._by_namespace: dict[str, list[tuple[LabelSelector, PodDisruptionBudget]]] = {}
         # By task: the budgets that its eviction counts against.
         self._budgets = Memo(self._find_budgets)
 
     def open(self, session: Session) -> None:
         for budget in session.cache.budgets:
+            selector = budget.selector
             # A budget without a selector, or with an empty one, is about no pod.
-            if budget.selector is not None and budget.selector.requirements:
-                self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        rule = VictimRule(
-            lambda _, candidates: (self._within_budgets(candidates), PERMIT),
-            mark=lambda _: 1,
-            limit=lambda _: 0,
-        )
+            if selector is not None and selector.requirements:
+                self._by_namespace.setdefault(budget.namespace, []).append((selector, budget))
+        rule = VictimRule(lambda _, candidates: (self._within_budgets(candidates), PERMIT))
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
         # Volcano's shuffle unites what plugins name, so that this names all pods within budgets.
@@ -59,9 +57,7 @@ class PdbPlugin:
         pod = task.pod
         return [
             budget
-            for budget in self._by_namespace.get(pod.namespace, ())
-            if budget.selector is not None
-            and budget.selector.matches(pod.labels)
-            # The API server is already taking the pod away.
-            and pod.name not in budget.disrupted_pods
+            for selector, budget in self._by_namespace.get(pod.namespace, ())
+            # The API server is already evicting disrupted pods.
+            if selector.matches(pod.labels) and pod.name not in budget.disrupted_pods
         ]

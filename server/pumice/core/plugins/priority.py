@@ -42,21 +42,22 @@ class PriorityPlugin:
         job = self._jobs.get(preemptor.job_id)
         if job is None:
             return [], PERMIT
-        victims = []
-        for task in candidates:
-            if task.job_id == preemptor.job_id:
-                if task.priority < preemptor.priority:
-                    victims.append(task)
-            elif (other := self._jobs.get(task.job_id)) and other.priority < job.priority:
-                victims.append(task)
-        return victims, PERMIT
+        return [
+            task
+            for task in candidates
+            if (
+                task.priority < preemptor.priority
+                if task.job_id == preemptor.job_id
+                else self._is_lower(task, job)
+            )
+        ], PERMIT
 
     def _lower_jobs(self, action: str, job: Job, candidates: list[Task]) -> tuple[list[Task], int]:
         if action == "gangreclaim":
             return candidates, PERMIT
-        lower = [
-            task
-            for task in candidates
-            if (other := self._jobs.get(task.job_id)) and other.priority < job.priority
-        ]
-        return lower, PERMIT
+        return [task for task in candidates if self._is_lower(task, job)], PERMIT
+
+    def _is_lower(self, task: Task, job: Job) -> bool:
+        """Whether the task is of a job with a lower priority."""
+        other = self._jobs.get(task.job_id)
+        return other is not None and other.priority < job.priority

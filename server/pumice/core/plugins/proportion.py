@@ -13,11 +13,12 @@ from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.policies import AllocatableCount, SortKey, VictimRule
 from pumice.core.session.queues import (
-    Ceilings,
     Held,
     QueueAccount,
     QueueAccounts,
     QueueSimulation,
+    flat_accounts,
+    request_of,
 )
 from pumice.core.session.session import Session
 
@@ -35,11 +36,7 @@ class ProportionPlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        ceilings = Ceilings(session.total, session.queues.values())
-        totals = session.totals
-        for name in totals.queues():
-            queue = session.queues[name]
-            self._queues[name] = QueueAccount(queue, totals.of(name), ceilings.of(queue))
+        self._queues = flat_accounts(session, QueueAccount)
         divide(session.total, list(self._queues.values()))
         session.accounts = self._queues
         accounts = self._accounts = QueueAccounts(session, self.name, self._queues)
@@ -52,7 +49,6 @@ class ProportionPlugin:
         hooks.reclaimable[self.name] = VictimRule(
             self._above_deserved,
             mark=lambda job: not self._within_deserved(job.queue),
-            limit=lambda _: 0,
             by_queue=True,
         )
         hooks.simulation[self.name] = lambda _task, _row: QueueSimulation(
@@ -69,12 +65,6 @@ class ProportionPlugin:
         state = self._queues[queue.name]
         return state.deserved.less_equal(state.allocated)
 
-    def _allowed(self, queue: Queue, request: Resources) -> bool:
-        if queue.state is not _OPEN:
-            return False
-        state = self._queues[queue.name]
-        return state.allocated.has_room_for(request, state.deserved)
-
     def _allowed_count(self, queue: Queue, task: Task, count: int) -> int:
         if queue.state is not _OPEN:
             return 0
@@ -82,10 +72,9 @@ class ProportionPlugin:
         return state.allocated.times_within(task.request, state.deserved, count)
 
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        total = Resources()
-        for task in tasks:
-            total.add(task.request)
-        return self._allowed(queue, total)
+        state = self._queues[queue.name]
+        is_open = queue.state is _OPEN
+        return is_open and state.allocated.has_room_for(request_of(tasks), state.deserved)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Victims until each queue is down to its deserved amount; the last one may go below it."""

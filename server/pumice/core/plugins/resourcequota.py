@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ class ResourceQuotaPlugin:
     def __init__(self, options: PluginOptions) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
         # By namespace: what was admitted by this session.
-        self._admitted: dict[str, dict[str, int]] = {}
+        self._admitted: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -42,13 +43,13 @@ class ResourceQuotaPlugin:
         if job.group is None or job.group.min_resources is None:
             return PERMIT
         asked = dict(job.group.min_resources_milli)
-        admitted = self._admitted.get(job.namespace, {})
+        admitted = self._admitted[job.namespace]
         for quota in self._quotas.get(job.namespace, ()):
             hard, used = dict(quota.hard_milli), dict(quota.used_milli)
             exceeded = sorted(
                 name
                 for name, amount in asked.items()
-                if name in hard and used.get(name, 0) + admitted.get(name, 0) + amount > hard[name]
+                if name in hard and used.get(name, 0) + admitted[name] + amount > hard[name]
             )
             if exceeded:
                 self._refuse(job, exceeded, asked, used, hard)
@@ -73,11 +74,8 @@ class ResourceQuotaPlugin:
         self._session.explain(job, reason)
 
     def _enqueued(self, job: Job) -> None:
-        if job.group is None or job.namespace not in self._quotas:
-            return
-        admitted = self._admitted.setdefault(job.namespace, {})
-        for name, amount in job.group.min_resources_milli:
-            admitted[name] = admitted.get(name, 0) + amount
+        if job.group is not None and job.namespace in self._quotas:
+            self._admitted[job.namespace].update(dict(job.group.min_resources_milli))
 
 
 def _text(names: Iterable[str], amounts: dict[str, int]) -> str:

@@ -64,8 +64,8 @@ class Simulation(Protocol):
     """A plugin's private copy of what it counts, in which evictions on one node are tried out.
 
     Made anew for every preemptor and node, from the session as it stands; nothing that happens
-    to it may reach the session. ``add`` adds a task that was removed before. A text is an error: the
-    node is not used. A plugin answers None or True about what it does not check.
+    to it may reach the session. A text from ``remove`` or ``add`` is an error: the node is not used.
+    A subclass need not implement the questions that the plugin does not check.
     """
 
     def remove(self, task: Task) -> str | None:
@@ -76,9 +76,11 @@ class Simulation(Protocol):
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
         """Whether the queue may take the task now."""
+        return True
 
     def why_not(self, task: Task) -> str | None:
         """Why the task cannot run on this node now."""
+        return None
 
 
 def hook(flag: str = "") -> Any:

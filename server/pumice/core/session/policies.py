@@ -127,8 +127,8 @@ class VictimRule:
     victims: Callable[[Task, list[Task]], tuple[list[Task], int]]
     # Asked again when a task of the job was moved. ``by_queue``: it is the same for all jobs of a
     # queue, and asked again when any task of the queue was moved.
-    mark: Callable[[Job], float]
-    limit: Callable[[Task], float]
+    mark: Callable[[Job], float] = lambda _job: 1
+    limit: Callable[[Task], float] = lambda _preemptor: 0
     by_queue: bool = False
     # The first candidate of every job within the bound is always among the victims.
     keeps_first: bool = False
@@ -146,11 +146,6 @@ PipelineVote = Callable[[T], int] | MissingVote[T]
 DomainOrder = Callable[[SubJob, dict[str, NDArray[np.intp]]], dict[str, float]] | DomainScore
 
 
-def _always() -> Hashable:
-    """The version of what does not change."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class ClassRule(Generic[R_co]):
     """``class_predicate`` or ``class_score`` with a validity of its own.
@@ -158,13 +153,13 @@ class ClassRule(Generic[R_co]):
     The answer covers all nodes. It is kept, over sessions too, as long as ``version`` and
     ``version_of``, which is asked for the class, return equal values at the beginning of a session
     and no node comes or goes; that of a plain function is kept until any node object changes.
-    ``facet`` says what the answer depends on beside the
-    class, for example the queue of the task's job: tasks of a class whose facets differ have views
-    of their own.
+    ``facet`` says what the answer depends on beside the class, for example the queue of the task's
+    job: tasks of a class whose facets differ have views of their own.
     """
 
     answer: Callable[[TaskClass, Hashable], R_co]
-    version: Callable[[], Hashable] = _always
+    # By default, the answer does not change.
+    version: Callable[[], Hashable] = lambda: None
     facet: Callable[[Task], Hashable] | None = None
     version_of: Callable[[TaskClass], Hashable] | None = None
 
@@ -260,7 +255,8 @@ class PlainRule:
 class CandidateTerms:
     """``task_batch_score`` as terms: tasks that get the same term objects are scored alike.
 
-    Tasks of one class and job with equal labels and one controller get the same. Several of them are placed at once where the kernel knows all terms of the task.
+    Tasks of one class and job with equal labels and one controller get the same. Several of them
+    are placed at once where the kernel knows all terms of the task.
     """
 
     terms: Callable[[Task], tuple[CandidateTerm, ...]]

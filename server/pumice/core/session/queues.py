@@ -10,9 +10,10 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.hooks import PERMIT, REJECT, Simulation
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -96,6 +97,21 @@ def flat_capability(queue: Queue) -> Resources:
 A = TypeVar("A", bound=QueueAccount)
 
 
+def flat_accounts(session: Session, make: type[A]) -> dict[str, A]:
+    """Accounts of the queues that have jobs; whose parent a queue names does not matter."""
+    ceilings = Ceilings(session.total, session.queues.values())
+    found = [(session.queues[name], session.totals.of(name)) for name in session.totals.queues()]
+    return {queue.name: make(queue, held, ceilings.of(queue)) for queue, held in found}
+
+
+def request_of(tasks: Iterable[Task]) -> Resources:
+    """What some tasks ask for together."""
+    total = Resources()
+    for task in tasks:
+        total.add(task.request)
+    return total
+
+
 class QueueAccounts(Generic[A]):
     """The accounts of a session by queue, for the plugin that divides the cluster among queues."""
 
@@ -158,7 +174,7 @@ class QueueAccounts(Generic[A]):
 Held = Callable[[QueueAccount], Resources]
 
 
-class QueueSimulation:
+class QueueSimulation(Simulation):
     """What queues would hold without some tasks; whether they are open is not asked again.
 
     ``accounts_of`` gives the queues that a task counts in, and ``has_room`` says whether a queue
@@ -172,27 +188,19 @@ class QueueSimulation:
     ) -> None:
         self._accounts_of = accounts_of
         self._has_room = has_room
-        self._changed: dict[str, Resources] = {}
+        self._held = Memo[QueueAccount, Resources](lambda account: account.allocated.clone())
 
-    def _held(self, account: QueueAccount) -> Resources:
-        return self._changed.get(account.name, account.allocated)
-
-    def _change(self, task: Task, apply: Callable[[Resources, Resources], Resources]) -> str | None:
+    def _change(self, task: Task, sign: int) -> str | None:
         accounts = self._accounts_of(task)
         for account in accounts:
-            if account.name not in self._changed:
-                self._changed[account.name] = account.allocated.clone()
-            apply(self._changed[account.name], task.request)
+            self._held[account].change(task.request, sign)
         return None if accounts else f"the queue of {task.key} is not known"
 
     def remove(self, task: Task) -> str | None:
-        return self._change(task, Resources.subtract)
+        return self._change(task, -1)
 
     def add(self, task: Task) -> str | None:
-        return self._change(task, Resources.add)
+        return self._change(task, 1)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        return self._has_room(queue, task, self._held)
-
-    def why_not(self, _task: Task) -> str | None:
-        return None
+        return self._has_room(queue, task, self._held.__getitem__)

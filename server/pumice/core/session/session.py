@@ -21,6 +21,7 @@ from pumice.core.cache.tasks import QUEUE_ADMISSION, Task, TaskClass
 from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.choice import NodeChoice
 from pumice.core.session.feasibility.class_answers import Facets
@@ -86,11 +87,12 @@ class Session:
         self.chains = Chains(self.hooks, self.tiers)
         self.orders, self.votes = Orders(self), Votes(self)
         self.feasibility, self.plain = Feasibility(self), PlainTasks(self)
-        self.choice = NodeChoice(self)
+        self.choice, self.outbox = NodeChoice(self), Outbox(self)
         self.moves, self.pods = Moves(self), SessionPods(self)
         self.topology, self.shard = Topology(self), SessionShard(self)
-        self.outbox = Outbox(self)
         self.events, self.questions = list[Event](), list[Question]()
+        # By uid: tasks whose scheduling gate is lifted.
+        self.lifted_gates: dict[str, Task] = {}
         self.reasons: dict[str, list[Reason]] = {}
         # Why nothing is scheduled in any queue; empty otherwise.
         self.queue_fault = ""
@@ -104,7 +106,7 @@ class Session:
         self.accounts: dict[str, QueueAccount] = {}
         # The prefix makes the ids of sessions and decisions unique over engines.
         self.id_prefix, self.timings = "", Timings()
-        self._views = views
+        self._views, self._facet_rules = views, Memo(self._find_facet_rules)
 
     @property
     def id(self) -> str:
@@ -154,11 +156,6 @@ class Session:
         ):
             self.lifted_gates[task.uid] = task
 
-    @cached_property
-    def lifted_gates(self) -> dict[str, Task]:
-        """By uid: tasks whose scheduling gate is lifted."""
-        return {}
-
     def node_states(
         self, plugin: str, make: Callable[[NodeEntry], S], basis: object = None
     ) -> NodeStates[S]:
@@ -203,26 +200,18 @@ class Session:
             for _, rule in self.chains.named(point)
         )
 
-    @cached_property
-    def _facet_rules(self) -> dict[int, list[_FacetRule]]:
-        """The rules that were found, by number of the class."""
-        return {}
-
     def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
         """The facets of rules about a class, by point and plugin."""
-        if not self.has_facets:
-            return _NO_RULES
-        known = self._facet_rules
-        rules = known.get(class_.number)
-        if rules is None:
-            rules = known[class_.number] = [
-                ((point, name), rule.facet)
-                for point in _FACET_POINTS
-                for name, rule in self.chains.named(point)
-                if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
-                if is_about(rule, class_)
-            ]
-        return rules
+        return self._facet_rules[class_] if self.has_facets else _NO_RULES
+
+    def _find_facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        return [
+            ((point, name), rule.facet)
+            for point in _FACET_POINTS
+            for name, rule in self.chains.named(point)
+            if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
+            if is_about(rule, class_)
+        ]
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
@@ -37,11 +37,15 @@ class Votes:
                 return reason
         return None
 
-    def is_ready(self, job: Job) -> bool:
-        for function in self._chains.flat("job_ready"):  # noqa: SIM110
-            if not function(job):
+    def _all(self, point: str, *question: Any) -> bool:
+        """Whether every plugin of a point says yes."""
+        for function in self._chains.flat(point):  # noqa: SIM110
+            if not function(*question):
                 return False
         return True
+
+    def is_ready(self, job: Job) -> bool:
+        return self._all("job_ready", job)
 
     def is_pipelined(self, job: Job) -> bool:
         return vote(self._chains.tiers("job_pipelined"), job)
@@ -49,15 +53,12 @@ class Votes:
     def is_sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
             return self.is_ready(job)
-        return all(function(sub_job) for function in self._chains.flat("sub_job_ready"))
+        return self._all("sub_job_ready", sub_job)
 
     def tasks_missing(self, part: Job | SubJob) -> int:
         """At least so many tasks have to be placed before it is ready: one, if nobody knows."""
-        most = 1
-        for rule in self._chains.flat("job_ready" if isinstance(part, Job) else "sub_job_ready"):
-            if isinstance(rule, MissingTasks) and (missing := rule.missing(part)) > most:
-                most = missing
-        return most
+        point = "job_ready" if isinstance(part, Job) else "sub_job_ready"
+        return _most_missing(self._chains.flat(point), part)
 
     def least_to_place(self, job: Job, sub_job: SubJob) -> int:
         """With fewer tasks placed or pipelined it is neither ready nor pipelined: one, if nobody knows."""
@@ -68,11 +69,7 @@ class Votes:
         point = "job_pipelined" if isinstance(part, Job) else "sub_job_pipelined"
         # A permission ends the vote after its tier: only the first one is sure to be asked.
         first = next((tier for tier in self._chains.tiers(point) if tier), ())
-        most = 1
-        for rule in first:
-            if isinstance(rule, MissingVote) and (missing := rule.missing(part)) > most:
-                most = missing
-        return min(most, self.tasks_missing(part))
+        return min(_most_missing(first, part), self.tasks_missing(part))
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
@@ -103,16 +100,10 @@ class Votes:
         return False
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        for function in self._chains.flat("preemptive"):  # noqa: SIM110
-            if not function(queue, tasks):
-                return False
-        return True
+        return self._all("preemptive", queue, tasks)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        for function in self._chains.flat("allocatable"):  # noqa: SIM110
-            if not function(queue, task):
-                return False
-        return True
+        return self._all("allocatable", queue, task)
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         """How many tasks like this one are allowed one after the other, as far as can be told.
@@ -145,3 +136,12 @@ class Votes:
             if named:
                 return list(named.values())
         return []
+
+
+def _most_missing(rules: Iterable[Any], part: Job | SubJob) -> int:
+    """The most tasks that a rule says are missing: one at least."""
+    most = 1
+    for rule in rules:
+        if isinstance(rule, MissingTasks | MissingVote) and (missing := rule.missing(part)) > most:
+            most = missing
+    return most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.core.configuration import Arguments, ArgumentType, boolean, ignored, integer
-from pumice.core.session.evicting import REMEMBERS_ERRORS
+from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS
 
 _WHOLE = 100
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,9 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
 from pumice.core.model.status import EVICTABLE
-from pumice.core.session.evicting import (
-    CandidateRows,
-    EvictionNodes,
-    VictimFilter,
-    VictimOrder,
-    VictimSearch,
-    frees_enough,
-)
+from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.order import VictimOrder
+from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Scores
 from pumice.core.session.placing.statement import Statement
@@ -88,12 +84,12 @@ class Attempt:
         if not self._nodes.is_any_large_enough(nodes, view):
             self._explain_nodes(job, task, nodes, np.zeros(len(nodes), dtype=np.bool_))
             return False
-        if self._failed and self._failed.get(self._key(task, scope, nodes)) == len(
-            session.moves.log
-        ):
+        key = self._key(task, scope, nodes) if self._failed else None
+        if self._failed.get(key) == len(session.moves.log):
             return False
+        make_room = self._by_dry_run if self._arguments.topology_aware else self._by_score
         for group in session.shard.groups(nodes):
-            if self._make_room_on(statement, _Question(job, task, view, scope, group)):
+            if make_room(statement, _Question(job, task, view, scope, group)):
                 return True
         key = self._key(task, scope, nodes)
         if key is not None:
@@ -115,12 +111,6 @@ class Attempt:
             bool((nodes & self._possible_rows(_Question(job, task, view, scope, nodes))).any())
             for scope in VictimScope
         )
-
-    def _make_room_on(self, statement: Statement, question: _Question) -> bool:
-        if self._arguments.topology_aware:
-            possible = question.nodes & self._possible_rows(question)
-            return self._by_dry_run(statement, question, possible)
-        return self._by_score(statement, question)
 
     def _key(self, task: Task, scope: VictimScope, nodes: Mask) -> tuple[object, ...] | None:
         """Everything that the outcome for a task depends on; None: that is not known.
@@ -147,19 +137,18 @@ class Attempt:
         else:
             wanted = self._wanted(question)
             rows = self._search.possible_rows(question.task, question.view, wanted)
-        free = self._free_rows(question)
-        return rows if free is None else rows | free
+        return self._with_free_rows(rows, question)
 
-    def _free_rows(self, question: _Question) -> Mask | None:
-        """The nodes where enough will be free anyway, so that no victim is needed; None: none.
+    def _with_free_rows(self, rows: Mask, question: _Question) -> Mask:
+        """These nodes, and those where enough will be free anyway, so that no victim is needed.
 
         Where the queue takes no more, room that is free helps only beside a victim.
         """
         session = self._session
         queue = session.queue_of(question.job)
         if self._arguments.topology_aware or not session.votes.is_allocatable(queue, question.task):
-            return None
-        return question.view.fits_future
+            return rows
+        return rows | question.view.fits_future
 
     def _sufficient_rows(self, question: _Question) -> Mask:
         """Nodes where evicting every candidate would free enough, by row."""
@@ -208,11 +197,9 @@ class Attempt:
         candidate_rows: CandidateRows | None = None
         view = question.view
         if question.scope is VictimScope.OTHER_JOBS:
-            candidate_rows = self._search.candidate_rows(
-                question.task, view, self._wanted(question)
-            )
-            rows, free = candidate_rows.rows, self._free_rows(question)
-            possible = question.nodes & (rows if free is None else rows | free)
+            wanted = self._wanted(question)
+            candidate_rows = self._search.candidate_rows(question.task, view, wanted)
+            possible = question.nodes & self._with_free_rows(candidate_rows.rows, question)
         else:
             possible = question.nodes & self._possible_rows(question)
         if not np.count_nonzero(possible):
@@ -274,8 +261,9 @@ class Attempt:
 
     # As in Kubernetes' scheduler: dry runs on several nodes, then the best of them.
 
-    def _by_dry_run(self, statement: Statement, question: _Question, possible: Mask) -> bool:
+    def _by_dry_run(self, statement: Statement, question: _Question) -> bool:
         session, task = self._session, question.task
+        possible = question.nodes & self._possible_rows(question)
         wanted = self._arguments.candidates_among(int(question.nodes.sum()))
         runs = DryRuns(session, question.job, task, question.view)
         for row in np.flatnonzero(possible).tolist():
@@ -309,23 +297,11 @@ class Attempt:
         )
         self._explain(job, task, nodes=tuple(count for count in counts if count.nodes))
 
-    def _explain(
-        self,
-        job: Job,
-        task: Task,
-        subjects: tuple[str, ...] = (),
-        nodes: tuple[NodeCount, ...] = (),
-    ) -> None:
+    def _explain(self, job: Job, task: Task, **details: Any) -> None:
         if job.id in self._explained:
             return
         self._explained.add(job.id)
-        reason = Reason(
-            self._author,
-            ReasonCode.NO_VICTIMS,
-            task=task.name,
-            have=job.index.ready_count + job.index.waiting_count,
-            need=job.min_available,
-            subjects=subjects,
-            nodes=nodes,
-        )
+        have, need = job.index.ready_count + job.index.waiting_count, job.min_available
+        code = ReasonCode.NO_VICTIMS
+        reason = Reason(self._author, code, task=task.name, have=have, need=need, **details)
         self._session.explain(job, reason)

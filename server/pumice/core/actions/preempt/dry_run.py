@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.session.evicting import SimulatedNode, frees_enough
+from pumice.core.session.evicting.candidates import frees_enough
+from pumice.core.session.evicting.simulation import SimulatedNode
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.session import Session
 

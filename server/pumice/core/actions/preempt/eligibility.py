@@ -20,7 +20,7 @@ def why_not_eligible(session: Session, task: Task, view: ClassView) -> str | Non
     row = session.table.row_of(nominated)
     if row is None:
         return "nominated node is not known"
-    refusals = session.feasibility.nominated_refused_by(task, view, row)
+    refusals = session.feasibility.refused_by(task, view, row, nominated=True)
     if isinstance(refusals, str):
         return refusals
     if not refusals:

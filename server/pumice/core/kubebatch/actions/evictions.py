@@ -16,7 +16,7 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting import EvictableSums
+from pumice.core.session.evicting.sums import EvictableSums
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Rows
 from pumice.core.session.placing.statement import Statement

@@ -15,7 +15,7 @@ from pumice.core.plugins.capacity.accounts import (
     GateReservations,
     common_level,
     compare_shares,
-    flat_accounts,
+    unrelated_accounts,
 )
 from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
@@ -34,7 +34,7 @@ class CapacityArguments(Arguments):
     levels = integer(
         "ancestorReclaimLevel",
         0,
-        "how far up the tree of queues reclaim looks",
+        "number of ancestor queues that reclaim looks at",
         Limit(at_least=0, otherwise="Volcano would use 0 instead"),
     )
     counts_devices = boolean(
@@ -57,32 +57,29 @@ class CapacityPlugin:
     arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = CapacityArguments(options.arguments)
+        self._arguments = CapacityArguments(options.arguments)
         self._is_tree = options.enabled("enableHierarchy")
-        self._levels = arguments.levels if self._is_tree else 0
         self._gates: GateReservations | None = None
-        # Off: claims for devices are not counted.
-        self._counts_devices = arguments.counts_devices
-        self._counts_device_capacity = arguments.counts_device_capacity
 
     def open(self, session: Session) -> None:
         self._session = session
         if QUEUE_ADMISSION in session.cache.settings.feature_gates:
             self._gates = GateReservations.of(session)
-        found = tree_accounts(session) if self._is_tree else flat_accounts(session)
+        found = tree_accounts(session) if self._is_tree else unrelated_accounts(session)
         # Where the queues form no tree, no queue has an account: nobody gets anything.
         self._queues = found or {}
         self._accounts = QueueAccounts(session, self.name, self._queues)
         self._quotas = DeviceQuotas(
             session,
-            self._queues if self._counts_devices else {},
-            with_capacity=self._counts_device_capacity,
+            self._queues if self._arguments.counts_devices else {},
+            with_capacity=self._arguments.counts_device_capacity,
         )
         for account in self._queues.values() if self._quotas else ():
             account.device_limit = self._quotas.limit_reached
         # What the server shows of queues.
         session.accounts = {**self._queues}
-        self._reclaiming = Reclaiming(session, self._accounts, self._levels)
+        levels = self._arguments.levels if self._is_tree else 0
+        self._reclaiming = Reclaiming(session, self._accounts, levels)
         hooks = session.hooks
         self._is_usable = found is not None
         if self._is_usable:
@@ -92,10 +89,7 @@ class CapacityPlugin:
         else:
             session.queue_fault = tree_fault(session)
         hooks.reclaimable[self.name] = VictimRule(
-            self._reclaiming.victims,
-            mark=self._reclaiming.may_have_victims,
-            limit=lambda _: 0,
-            by_queue=True,
+            self._reclaiming.victims, mark=self._reclaiming.may_have_victims, by_queue=True
         )
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import QueueLimit
 from pumice.core.model.resources import Resources
-from pumice.core.session.queues import Ceilings, QueueAccount
+from pumice.core.session.queues import QueueAccount, flat_accounts
 from pumice.core.session.session import Session
 
 
 class CapacityAccount(QueueAccount):
     """A queue in a session, with its parent and children in the tree."""
-
-    __slots__ = ("_ancestors", "_lineage", "capability", "children", "device_limit", "parent")
 
     def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
         super().__init__(queue, contribution, ceiling)
@@ -26,36 +25,25 @@ class CapacityAccount(QueueAccount):
         self.children: list[CapacityAccount] = []
         # The first limit on claimed devices that a task would exceed.
         self.device_limit: DeviceLimit = _no_limit
-        self._ancestors: tuple[CapacityAccount, ...] | None = None
-        self._lineage: tuple[CapacityAccount, ...] | None = None
 
     @property
     def is_leaf(self) -> bool:
         return not self.children
 
-    @property
-    def ancestors(self) -> tuple[CapacityAccount, ...]:
-        """The ancestors, the root first."""
-        if self._ancestors is None:
-            above = []
-            account = self.parent
-            while account is not None:
-                above.append(account)
-                account = account.parent
-            self._ancestors = tuple(reversed(above))
-        return self._ancestors
+    # The tree does not change any more when these are first read.
 
-    @property
+    @cached_property
     def lineage(self) -> tuple[CapacityAccount, ...]:
         """The queue itself and its ancestors, the root last."""
-        if self._lineage is None:
-            self._lineage = (self, *reversed(self.ancestors))
-        return self._lineage
+        found = [self]
+        while (above := found[-1].parent) is not None:
+            found.append(above)
+        return tuple(found)
 
-    def ancestor(self, steps: int) -> CapacityAccount | None:
-        """The ancestor that many levels up."""
-        above = self.ancestors
-        return above[-steps] if 0 < steps <= len(above) else None
+    @cached_property
+    def ancestors(self) -> tuple[CapacityAccount, ...]:
+        """The ancestors, the root first."""
+        return self.lineage[:0:-1]
 
     def share_now(self) -> float:
         """A queue that deserves nothing comes after all that have less than they deserve."""
@@ -101,16 +89,12 @@ def compare_shares(left: CapacityAccount, right: CapacityAccount) -> int:
     return int(left.deserved.is_empty()) - int(right.deserved.is_empty())
 
 
-def flat_accounts(session: Session) -> dict[str, CapacityAccount]:
-    """Accounts of the queues that have jobs; whose parent a queue names does not matter."""
-    ceilings = Ceilings(session.total, session.queues.values())
-    accounts = {}
-    for name in session.totals.queues():
-        queue = session.queues[name]
-        account = CapacityAccount(queue, session.totals.of(name), ceilings.of(queue))
+def unrelated_accounts(session: Session) -> dict[str, CapacityAccount]:
+    """Accounts of queues without a tree."""
+    accounts = flat_accounts(session, CapacityAccount)
+    for account in accounts.values():
         account.deserved.lower_to(account.real_capability, missing_is_zero=False)
         account.deserved.raise_to(account.guarantee)
-        accounts[name] = account
     return accounts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from pumice.core.cache.claimed_devices import (
@@ -15,6 +16,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.devices import ResourceClaim
 from pumice.core.model.group import Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import QueueLimit
 from pumice.core.model.status import HOLDS_RESOURCES
 from pumice.core.plugins.capacity.accounts import CapacityAccount
@@ -24,9 +26,8 @@ from pumice.core.session.session import Session
 # What Volcano names in the event of a job that is not admitted.
 EXCEEDED = "dra-resource-exceeded"
 
-# What queues would hold, by name.
-Changed = dict[str, ClaimedAmounts]
-Change = Callable[[ClaimedAmounts, list[ResourceClaim]], None]
+# What a queue holds, or would hold.
+HeldBy = Callable[["DeviceQuota"], ClaimedAmounts]
 
 
 class DeviceQuota:
@@ -37,7 +38,7 @@ class DeviceQuota:
     def __init__(self, limits: ByClass) -> None:
         self.limits = limits
         self.held = ClaimedAmounts()
-        self.promised: dict[str, int] = {}
+        self.promised = Counter[str]()
 
     def exceeded(
         self,
@@ -61,15 +62,18 @@ class DeviceQuota:
                 if (is_count and not allowed) or not (is_count or with_capacity):
                     continue
                 used = claimed.amounts.get(name, 0)
-                used += self.promised.get(name, 0) if with_promised else 0
+                used += self.promised[name] if with_promised else 0
                 if used + asked > allowed or name not in limits:
                     return name, asked, used, allowed
         return None
 
     def promise(self, claims: Iterable[ResourceClaim]) -> None:
         for amounts in _merged(c for c in claims if not self.held.counts(c)).values():
-            for name, amount in amounts.items():
-                self.promised[name] = self.promised.get(name, 0) + amount
+            self.promised.update(amounts)
+
+
+def _held(quota: DeviceQuota) -> ClaimedAmounts:
+    return quota.held
 
 
 class DeviceQuotas:
@@ -100,58 +104,50 @@ class DeviceQuotas:
     def __bool__(self) -> bool:
         return bool(self._by_queue)
 
-    def of(self, account: QueueAccount) -> DeviceQuota | None:
-        return self._by_queue.get(account.name)
+    def _above(self, account: QueueAccount) -> list[tuple[str, DeviceQuota]]:
+        """The quotas of a queue and all above it that have one, with the names of the queues."""
+        names = [level.name for level in account.lineage]
+        return [(name, self._by_queue[name]) for name in names if name in self._by_queue]
 
-    def claims_of(self, task: Task) -> list[ResourceClaim]:
-        return self._devices.claims_of(task)
-
-    def change(self, account: CapacityAccount, task: Task, sign: int) -> None:
+    def change(
+        self, account: CapacityAccount, task: Task, sign: int, held_by: HeldBy = _held
+    ) -> None:
         """A task of the queue was placed (1) or removed (-1)."""
         apply = ClaimedAmounts.add if sign > 0 else ClaimedAmounts.remove
-        claims = self.claims_of(task)
-        for level in account.lineage:
-            quota = self._by_queue.get(level.name)
-            if quota is not None:
-                apply(quota.held, claims)
+        claims = self._devices.claims_of(task)
+        for _, quota in self._above(account):
+            apply(held_by(quota), claims)
 
     def limit_reached(
-        self, account: CapacityAccount, task: Task, changed: Changed | None = None
+        self, account: CapacityAccount, task: Task, held_by: HeldBy = _held
     ) -> QueueLimit | None:
-        """The first limit, of the queue or one above it, that the task would exceed.
-
-        ``changed`` has what some queues hold instead of what they hold now.
-        """
-        return self._first_limit(account, self.claims_of(task), changed or {})
+        """The first limit, of the queue or one above it, that the task would exceed."""
+        return self._first_limit(account, self._devices.claims_of(task), held_by)
 
     def limit_of_minimum(self, account: CapacityAccount, job: Job) -> QueueLimit | None:
         """The first limit that the job's minimum would exceed, beside what was promised."""
-        return self._first_limit(account, self._minimum(job), {}, with_promised=True)
+        return self._first_limit(account, self._minimum(job), _held, with_promised=True)
 
     def _first_limit(
         self,
         account: CapacityAccount,
         claims: list[ResourceClaim],
-        changed: Changed,
+        held_by: HeldBy,
         *,
         with_promised: bool = False,
     ) -> QueueLimit | None:
-        for level in account.lineage if claims else ():
-            quota = self._by_queue.get(level.name)
-            if quota is None:
-                continue
-            held = changed.get(level.name, quota.held)
-            found = quota.exceeded(claims, held, self._with_capacity, with_promised=with_promised)
+        for name, quota in self._above(account) if claims else ():
+            found = quota.exceeded(
+                claims, held_by(quota), self._with_capacity, with_promised=with_promised
+            )
             if found is not None:
-                return QueueLimit(level.name, *found)
+                return QueueLimit(name, *found)
         return None
 
     def promise(self, account: CapacityAccount, job: Job) -> None:
         claims = self._minimum(job)
-        for level in account.lineage:
-            quota = self._by_queue.get(level.name)
-            if quota is not None:
-                quota.promise(claims)
+        for _, quota in self._above(account):
+            quota.promise(claims)
 
     def _minimum(self, job: Job) -> list[ResourceClaim]:
         """The claims of the tasks that the job needs at least, each once."""
@@ -159,15 +155,18 @@ class DeviceQuotas:
             (task for task in job.index.tasks.values() if task.class_.spec.resource_claims),
             key=lambda task: task.key,
         )
-        if job.role_minima:
-            least = [
-                task
-                for role, count in job.role_minima.items()
-                for task in [task for task in tasks if task.role == role][:count]
-            ]
-        else:
+        least = [
+            task
+            for role, count in job.role_minima.items()
+            for task in [task for task in tasks if task.role == role][:count]
+        ]
+        if not job.role_minima:
             least = tasks[: job.min_available]
-        return [*{claim.key: claim for task in least for claim in self.claims_of(task)}.values()]
+        return [
+            *{
+                claim.key: claim for task in least for claim in self._devices.claims_of(task)
+            }.values()
+        ]
 
 
 class DeviceSimulation(QueueSimulation):
@@ -181,37 +180,24 @@ class DeviceSimulation(QueueSimulation):
     ) -> None:
         super().__init__(accounts.lineage_of, has_room)
         self._quotas, self._accounts = quotas, accounts
-        self._claimed: Changed = {}
+        self._claimed = Memo[DeviceQuota, ClaimedAmounts](lambda quota: quota.held.clone())
 
-    def remove(self, task: Task) -> str | None:
-        self._follow(task, ClaimedAmounts.remove)
-        return super().remove(task)
-
-    def add(self, task: Task) -> str | None:
-        self._follow(task, ClaimedAmounts.add)
-        return super().add(task)
-
-    def _follow(self, task: Task, change: Change) -> None:
-        claims = self._quotas.claims_of(task)
-        for level in self._accounts.lineage_of(task) if claims else ():
-            quota = self._quotas.of(level)
-            if quota is not None:
-                if level.name not in self._claimed:
-                    self._claimed[level.name] = quota.held.clone()
-                change(self._claimed[level.name], claims)
+    def _change(self, task: Task, sign: int) -> str | None:
+        account = self._accounts.of(task)
+        if account is not None:
+            self._quotas.change(account, task, sign, self._claimed.__getitem__)
+        return super()._change(task, sign)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        account = self._accounts.of(task)
-        if account is not None and self._quotas.limit_reached(account, task, self._claimed):
+        account, claimed = self._accounts.of(task), self._claimed.__getitem__
+        if account is not None and self._quotas.limit_reached(account, task, claimed):
             return False
         return super().is_allocatable(queue, task)
 
 
-def _merged(claims: Iterable[ResourceClaim]) -> ByClass:
-    total: ByClass = {}
+def _merged(claims: Iterable[ResourceClaim]) -> dict[str, Counter[str]]:
+    total: dict[str, Counter[str]] = {}
     for claim in claims:
         for class_, amounts in claimed_devices(claim).items():
-            sums = total.setdefault(class_, {})
-            for name, amount in amounts.items():
-                sums[name] = sums.get(name, 0) + amount
+            total.setdefault(class_, Counter()).update(amounts)
     return total

@@ -11,7 +11,7 @@ from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.plugins.capacity.tree import ROOT
 from pumice.core.session.hooks import PERMIT, REJECT
-from pumice.core.session.queues import QueueAccounts
+from pumice.core.session.queues import QueueAccounts, request_of
 from pumice.core.session.session import Session
 
 # What queues would hold without the victims so far.
@@ -31,35 +31,35 @@ class Reclaiming:
         self._accounts = accounts
         self._levels = levels
         # By queue; does not change in a session.
-        self._uses: dict[str, tuple[Resources, bool]] = {}
+        self._uses = Memo(self._uses_of)
 
     def may_reclaim(self, account: CapacityAccount, tasks: Sequence[Task]) -> bool:
         """Whether the queue stays within what it deserves in one requested dimension at least.
 
         Where it does not, an ancestor may.
         """
-        request = Resources()
-        for task in tasks:
-            request.add(task.request)
+        request = request_of(tasks)
         future = account.allocated.clone().add(request)
         if future.names_above_for(account.real_capability, request):
             return False
         if future.some_within(account.deserved, request):
             return True
-        for step in range(1, self._levels + 1):
-            above = account.ancestor(step)
-            if above is None or above.name == ROOT:
-                continue
-            if above.allocated.clone().add(request).some_within(above.deserved, request):
-                return True
-        return False
+        return any(
+            above.allocated.clone().add(request).some_within(above.deserved, request)
+            for above in self._above(account)
+        )
+
+    def _above(self, account: CapacityAccount) -> list[CapacityAccount]:
+        """The ancestors of a queue that are asked, the nearest first; never the root."""
+        nearest = account.lineage[1 : self._levels + 1]
+        return [above for above in nearest if above.name != ROOT]
 
     def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates in the order in which victims are evicted; each makes the next harder."""
         mine = self._accounts.of(reclaimer)
         if mine is None:
             return [], REJECT
-        left = _Left(_allocated_of)
+        left = _Left(lambda account: account.allocated.clone())
         victims = []
         queue = self._session.orders.victims(candidates, reclaimer)
         while queue:
@@ -82,7 +82,7 @@ class Reclaiming:
 
     def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
         """For the gang actions: without the ancestors, in the given order."""
-        left = _Left(_allocated_of)
+        left = _Left(lambda account: account.allocated.clone())
         victims = []
         for task in candidates:
             account = self._accounts.of(task)
@@ -99,10 +99,7 @@ class Reclaiming:
         account = self._accounts.of_queue(job.queue)
         if account is None:
             return False
-        known = self._uses.get(job.queue)
-        if known is None:
-            known = self._uses[job.queue] = self._uses_of(account)
-        requested, immediate = known
+        requested, immediate = self._uses[account]
         return immediate or account.allocated.some_above(account.deserved, requested)
 
     def _uses_of(self, account: CapacityAccount) -> tuple[Resources, bool]:
@@ -127,18 +124,9 @@ class Reclaiming:
             return held.some_above(account.deserved, task.request)
         # Queues with a common ancestor that deserve nothing of what is requested do not reclaim
         # from each other.
-        return not (
-            self._levels > 0
-            and self._share_an_ancestor(account, mine)
-            and not reclaimer.request.shares_names(mine.deserved, pods=True)
+        return reclaimer.request.shares_names(mine.deserved, pods=True) or not any(
+            above in self._above(mine) for above in self._above(account)
         )
-
-    def _share_an_ancestor(self, left: CapacityAccount, right: CapacityAccount) -> bool:
-        """Whether both have one queue, not the root, above them within the levels."""
-        steps = range(1, self._levels + 1)
-        theirs = {above.name for step in steps if (above := right.ancestor(step)) is not None}
-        theirs.discard(ROOT)
-        return any((above := left.ancestor(s)) is not None and above.name in theirs for s in steps)
 
     def _ancestors_above_deserved(
         self,
@@ -149,19 +137,14 @@ class Reclaiming:
     ) -> list[Resources] | None:
         """The running amounts of the queues above that were asked; None: one of them objects."""
         asked = []
-        for step in range(1, self._levels + 1):
-            above = account.ancestor(step)
-            if above is None or above.name == ROOT or above is mine.ancestor(step):
+        for step, above in enumerate(account.lineage[1 : self._levels + 1], start=1):
+            if above.name == ROOT or above in mine.lineage[step : step + 1]:
                 continue
             held = left[above]
             if not _is_above_deserved(held, task, above):
                 return None
             asked.append(held)
         return asked
-
-
-def _allocated_of(account: CapacityAccount) -> Resources:
-    return account.allocated.clone()
 
 
 def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> bool:

@@ -13,6 +13,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.decisions import SharedDevice
 from pumice.core.model.fit import Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.deviceshare.arguments import DeviceShareArguments
 from pumice.core.plugins.deviceshare.card_states import CardStates
@@ -40,13 +41,11 @@ class DeviceSharePlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._arguments = DeviceShareArguments(options.arguments)
+        self._weight = self._arguments.weight
         # Whether a kind of device is switched on.
         self._is_on = False
-        self._weight = self._arguments.weight
-        self._uses_locks = self._arguments.locks
         self._locks: NodeLocks | None = None
         self._chips: MindClusterNpu | None = None
-        self._requests: dict[int, Hashable | None] = {}
 
     @classmethod
     def ignored_resources(cls, options: PluginOptions, devices: str) -> tuple[str, ...]:
@@ -65,6 +64,8 @@ class DeviceSharePlugin:
         self._is_on = True
         kind: DeviceKind = SeveralKinds(kinds) if len(kinds) > 1 else kinds[0]
         self._kind = kind
+        # By class: what its pods ask for.
+        self._requests = Memo(kind.request_of)
         self._chips = next((own for own in kinds if isinstance(own, MindClusterNpu)), None)
         self._session = session
         self._table = session.table
@@ -73,7 +74,7 @@ class DeviceSharePlugin:
         version = 0 if self._chips is None else data.version
         states = session.node_states(self.name, read, version)
         locks = tuple(sorted({own.lock for own in kinds if own.lock}))
-        if self._uses_locks and locks:
+        if self._arguments.locks and locks:
             self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
         self._cards = CardStates(kind, states, session.table, weight, self._locks)
@@ -119,18 +120,12 @@ class DeviceSharePlugin:
 
     # What pods ask for.
 
-    def _request(self, class_: TaskClass) -> Hashable | None:
-        known = self._requests.get(class_.number, _NOT_ASKED)
-        if known is _NOT_ASKED:
-            known = self._requests[class_.number] = self._kind.request_of(class_)
-        return known
-
     def _concerns(self, class_: TaskClass) -> bool:
-        return self._request(class_) is not None
+        return self._requests[class_] is not None
 
     def _question(self, task: Task, row: int) -> tuple[Hashable, Hashable, frozenset[int]]:
         facet = self._kind.facet_of(task)
-        return (self._request(task.class_), facet, self._cards.blocked(facet, row))
+        return (self._requests[task.class_], facet, self._cards.blocked(facet, row))
 
     # Over nodes.
 
@@ -139,7 +134,7 @@ class DeviceSharePlugin:
         return number if facet is None else (number, self._cards.blocked(facet, row))
 
     def _refusals(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> tuple[Refusal, ...]:
-        request = self._request(class_)
+        request = self._requests[class_]
         fits, _ = self._cards.evaluate(rows, request, facet)
         reason = self._kind.asked(request).reason
         never = not self._kind.is_possible(request, facet)
@@ -153,11 +148,11 @@ class DeviceSharePlugin:
         )
 
     def _scores(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> Scores:
-        _, scores = self._cards.evaluate(rows, self._request(class_), facet)
+        _, scores = self._cards.evaluate(rows, self._requests[class_], facet)
         return scores
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
-        return self._cards.steps(number, self._request(class_), count)
+        return self._cards.steps(number, self._requests[class_], count)
 
     def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
         """Points of MindCluster: for the node with the fewest idle cores that gives what is asked."""
@@ -187,12 +182,10 @@ class DeviceSharePlugin:
         if self._cards.cards(row) is IGNORED:
             return None
         question = self._question(task, row)
-        if task.status is _ALLOCATED:
-            taken = self._cards.take_now(row, question)
-        else:
-            taken = self._cards.take(self._cards.number(row), question)
+        number = self._cards.number(row, now=task.status is _ALLOCATED)
+        taken = self._cards.take(number, question)
         if taken is None:
-            return self._kind.asked(self._request(task.class_)).reason
+            return self._kind.asked(self._requests[task.class_]).reason
         self._give(task, row, taken)
         return None
 
@@ -204,7 +197,7 @@ class DeviceSharePlugin:
         self._session.annotate(task, said)
         if self._locks is not None and task.status is _ALLOCATED:
             self._locks.reserve(row, task.uid)
-            asked = self._kind.asked(self._request(task.class_))
+            asked = self._kind.asked(self._requests[task.class_])
             if asked.lock:
                 device = SharedDevice(asked.name, asked.lock)
                 self._session.outbox.attach_device(task, device)
@@ -251,7 +244,6 @@ class DeviceSharePlugin:
             self._table.touch(row)
 
 
-_NOT_ASKED = object()
 _POINTS = 8.0
 _TAKES = (_ALLOCATED, _PIPELINED)
 

@@ -38,9 +38,7 @@ class DeviceShareArguments(Arguments):
     by_number = boolean("deviceshare.GPUNumberEnable", "gives out whole cards", default=False)
     vgpu = boolean("deviceshare.VGPUEnable", "shares cards by memory and cores", default=False)
     locks = boolean(
-        "deviceshare.NodeLockEnable",
-        "locks the node while the device plugin starts a pod",
-        default=False,
+        "deviceshare.NodeLockEnable", "locks a node while a pod gets its devices", default=False
     )
     policy = text(
         "deviceshare.SchedulePolicy",
@@ -48,9 +46,7 @@ class DeviceShareArguments(Arguments):
         "which cards of a node come first",
         Limit(choices=("", BINPACK, SPREAD)),
     )
-    weight = integer(
-        "deviceshare.ScheduleWeight", 0, "how much full cards count in the score of a node"
-    )
+    weight = integer("deviceshare.ScheduleWeight", 0, "weight of the score; 0: no score")
     exclusive = mappings(
         "deviceshare.GPUExclusiveRules",
         LabelArguments,

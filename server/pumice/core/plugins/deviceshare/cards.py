@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -15,8 +15,13 @@ _RELEASING = TaskStatus.RELEASING
 THOUSAND = 1000
 # No machine has more; a larger number in an annotation or capacity is a mistake.
 MOST_CARDS = 1024
+_UINT32 = 2**32
+_MOST_DIGITS = 20
 # Which cards of a node come first.
 BINPACK, SPREAD = "binpack", "spread"
+
+
+Annotations = Mapping[str, str]
 
 
 class Usage(NamedTuple):
@@ -47,10 +52,11 @@ class Share(NamedTuple):
     part_memory: int = 0
 
 
-# The cards of a node as its device kind reads them, and what is in use of each.
-State = tuple[Hashable, tuple[Usage, ...]]
+# Only the device kind knows the type of shapes, requests and facets; all of them are hashable.
+# The shape of a node's cards, and what is in use of each card.
+State = tuple[Any, tuple[Usage, ...]]
 # What a pod asks for: the request, the facet, and the cards that it cannot get.
-Question = tuple[Hashable, Hashable, frozenset[int]]
+Question = tuple[Any, Any, frozenset[int]]
 
 
 class Taken(NamedTuple):
@@ -76,7 +82,7 @@ class NodeCards:
     """The cards of a node, and what is in use of them."""
 
     # A value of the device kind; nodes with equal cards share it. Names are not part of it.
-    shape: Hashable
+    shape: Any
     names: tuple[str, ...]
     # Without pods that are being deleted, and with them.
     usage: tuple[Usage, ...]
@@ -100,11 +106,11 @@ class DeviceKind(ABC):
     has_scores = False
     has_facets = False
 
-    def asked(self, request: Hashable) -> DeviceKind:
+    def asked(self, request: Any) -> DeviceKind:
         """The kind that a request is for: the first one of several."""
         return self
 
-    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
+    def is_possible(self, request: Any, facet: Any) -> bool:
         """Whether a card could be enough when nothing is in use."""
         return True
 
@@ -120,7 +126,7 @@ class DeviceKind(ABC):
     def read(self, entry: NodeEntry) -> NodeCards | None:
         """The cards of a node with what its pods use; None: it has none that can be read."""
 
-    def blocked(self, facet: Hashable, cards: NodeCards) -> frozenset[int]:
+    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
         """The cards that a task cannot get, by index, whatever is free."""
         return frozenset()
 
@@ -129,9 +135,7 @@ class DeviceKind(ABC):
         """What a pod would get; None: it does not fit."""
 
     @abstractmethod
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         """How the choice is written to a pod that is being placed."""
 
 
@@ -142,16 +146,11 @@ def cards_with_use(
     shares_of: Callable[[Task], Iterable[Share]],
 ) -> NodeCards:
     """The cards of a node with the shares of its pods."""
-    usage = [Usage()] * len(names)
-    leaving: list[Share] = []
+    staying, leaving = list[Share](), list[Share]()
     for task in entry.tasks.values():
-        if task.status is _RELEASING:
-            leaving += shares_of(task)
-            continue
-        for share in shares_of(task):
-            usage[share.card] = usage[share.card].plus(share)
-    later = tuple(usage)
-    return NodeCards(shape, names, later, with_shares(later, leaving) if leaving else later)
+        (leaving if task.status is _RELEASING else staying).extend(shares_of(task))
+    usage = with_shares((Usage(),) * len(names), staying)
+    return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
 
 
 def with_shares(usage: tuple[Usage, ...], shares: Iterable[Share]) -> tuple[Usage, ...]:
@@ -184,7 +183,3 @@ def plain_ints(text: str) -> list[int] | None:
     numbers = [plain_int(part) for part in text.split(",")] if text else []
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else None
-
-
-_UINT32 = 2**32
-_MOST_DIGITS = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pumice.core.cache.entries import NodeEntry
@@ -10,6 +10,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import ContainerResources
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
+    Annotations,
     DeviceKind,
     NodeCards,
     Question,
@@ -82,8 +83,6 @@ class GpuShare(DeviceKind):
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, _, _) = state, question
-        assert isinstance(shape, _Shape)
-        assert isinstance(request, int)
         if self._by_memory:
             memory, count = request, 1
             fits = [i for i, used in enumerate(usage) if shape.memory - used.memory >= memory]
@@ -96,9 +95,7 @@ class GpuShare(DeviceKind):
         shares = tuple(Share(index, memory, 0) for index in fits[:count])
         return Taken((shares,), with_shares(usage, shares), 0.0)
 
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         numbers = ",".join(cards.names[share.card] for share in taken.shares[0])
         return {INDEX: numbers, PREDICATE_TIME: str(now_ns)}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
+    Annotations,
     DeviceKind,
     NodeCards,
     Question,
@@ -101,7 +102,7 @@ class MindClusterNpu(DeviceKind):
         wishes = (labels.get("vnpu-level") == "high", labels.get("vnpu-dvpp", "null"))
         return None if wishes == (False, "null") else wishes
 
-    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
+    def is_possible(self, request: Any, facet: Any) -> bool:
         """Volcano evicts nobody for these chips."""
         return False
 
@@ -134,8 +135,6 @@ class MindClusterNpu(DeviceKind):
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, facet, _) = state, question
-        assert isinstance(shape, _Shape)
-        assert isinstance(request, int)
         if not request % shape.cores:
             return _whole_chips(shape, usage, request // shape.cores)
         high, dvpp = facet if isinstance(facet, tuple) else (False, "null")
@@ -161,9 +160,7 @@ class MindClusterNpu(DeviceKind):
         cards = self.read(entry)
         return cards is not None and _chip_for(template, cards.shape, cards.usage) is None
 
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         shares = taken.shares[0]
         template = shares[0].part.partition("/")[0]
         chips = ",".join(cards.names[share.card] for share in shares)
@@ -185,9 +182,8 @@ def _template(cores: int, dvpp: str, *, high: bool) -> Template | None:
     return _TEMPLATES.get(by_cores.get(cores, ""))
 
 
-def _chip_for(template: Template, shape: Hashable, usage: tuple[Usage, ...]) -> int | None:
+def _chip_for(template: Template, shape: _Shape, usage: tuple[Usage, ...]) -> int | None:
     """The fullest chip with room for a template; None: there is none."""
-    assert isinstance(shape, _Shape)
     free = [(shape.cores - used.cores, shape.cpus - used.memory) for used in usage]
     for index in sorted(range(len(usage)), key=lambda i: (*free[i], i)):
         cores, cpus = free[index]
@@ -235,17 +231,14 @@ def _shape_of(entry: NodeEntry) -> _Shape | None:
     total = whole_units(dict(node.capacity).get(CORES, 0))
     if cores not in _CPUS or not total or total % cores:
         return None
-    return (
-        _Shape(cores, _CPUS[cores]) if "node.kubernetes.io/npu.chip.name" in node.labels else None
-    )
+    has_name = "node.kubernetes.io/npu.chip.name" in node.labels
+    return _Shape(cores, _CPUS[cores]) if has_name else None
 
 
 def _shares_of(task: Task, places: Mapping[str, int], shape: _Shape) -> Iterator[Share]:
     chips, name = _chips_of(task.annotations.get(CORES, ""))
-    template = _TEMPLATES.get(name) if name else Template("", shape.cores, shape.cpus)
-    if template is None:
-        # An unknown template counts as a whole chip.
-        template = Template(name, shape.cores, shape.cpus)
+    # Without a template, or with an unknown one, it is a whole chip.
+    template = _TEMPLATES.get(name) or Template(name, shape.cores, shape.cpus)
     real = task.annotations.get(_REAL, "")
     group = real.rpartition("_")[2] if "_" in real else ""
     if not real:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
+    Annotations,
     DeviceKind,
     NodeCards,
     Question,
@@ -51,9 +53,6 @@ class Npu(NamedTuple):
     network: int | None
 
 
-Shape = tuple[bool, tuple[Npu, ...]]
-
-
 class HamiNpu(DeviceKind):
     """Shares of the NPUs of one type."""
 
@@ -74,8 +73,7 @@ class HamiNpu(DeviceKind):
         """Whether a pod shares cores; None: it gets parts of fixed sizes."""
         return task.pod.annotations.get(_MODE) == _BY_CORES or None
 
-    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
-        assert isinstance(request, tuple)
+    def is_possible(self, request: Any, facet: Any) -> bool:
         return facet is not None or all(
             asked.memory is None or self._memory(asked, 0, by_cores=False) is not None
             for asked in request
@@ -101,8 +99,6 @@ class HamiNpu(DeviceKind):
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, facet, _) = state, question
-        assert isinstance(shape, tuple)
-        assert isinstance(request, tuple)
         allows_cores, cards = shape
         by_cores = facet is not None
         if by_cores and not allows_cores:
@@ -147,10 +143,7 @@ class HamiNpu(DeviceKind):
         """The cards that fit, those of the networks with most of them first."""
         if not self._is_networked(cards):
             return fits
-        counts: dict[int, int] = {}
-        for index in fits:
-            network = cards[index].network or 0
-            counts[network] = counts.get(network, 0) + 1
+        counts = Counter(cards[index].network or 0 for index in fits)
         networks = sorted(counts, key=lambda network: (-counts[network], network))
         return sorted(fits, key=lambda index: networks.index(cards[index].network or 0))
 
@@ -164,9 +157,7 @@ class HamiNpu(DeviceKind):
         most = max(networks.count(network) for network in networks)
         return float(most) / float(len(networks)) * _NETWORK_WEIGHT
 
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         text = "".join(f"{part};" for part in shares_text(cards.names, taken, self.name))
         by_cores = self.facet_of(task) is not None
         parts = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
+    Annotations,
     DeviceKind,
     NodeCards,
     Question,
@@ -26,8 +28,7 @@ class SeveralKinds(DeviceKind):
         self._kinds = kinds
         self.name, self.lock, self.reason = kinds[0].name, kinds[0].lock, kinds[0].reason
 
-    def asked(self, request: Hashable) -> DeviceKind:
-        assert isinstance(request, tuple)
+    def asked(self, request: Any) -> DeviceKind:
         return next(kind for kind, own in zip(self._kinds, request, strict=True) if own is not None)
 
     def request_of(self, class_: TaskClass) -> Hashable | None:
@@ -38,12 +39,9 @@ class SeveralKinds(DeviceKind):
         found = tuple(kind.facet_of(task) for kind in self._kinds)
         return None if all(own is None for own in found) else found
 
-    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
-        requests, facets = self._each(request), self._each(facet)
-        return all(
-            own is None or kind.is_possible(own, facets[number])
-            for number, (kind, own) in enumerate(zip(self._kinds, requests, strict=True))
-        )
+    def is_possible(self, request: Any, facet: Any) -> bool:
+        each = zip(self._kinds, self._each(request), self._each(facet), strict=True)
+        return all(own is None or kind.is_possible(own, its_facet) for kind, own, its_facet in each)
 
     def _each(self, value: Hashable) -> tuple[Hashable, ...]:
         return value if isinstance(value, tuple) else (None,) * len(self._kinds)
@@ -63,16 +61,15 @@ class SeveralKinds(DeviceKind):
             ),
         )
 
-    def _slices(self, shape: Hashable) -> Iterator[tuple[int, Hashable, slice]]:
+    def _slices(self, shape: Any) -> Iterator[tuple[int, Hashable, slice]]:
         """Number of each kind that the node has, its shape, and the places of its cards."""
-        assert isinstance(shape, tuple)
         start = 0
         for number, own in enumerate(shape):
             if own is not None:
                 yield number, own[0], slice(start, start + own[1])
                 start += own[1]
 
-    def blocked(self, facet: Hashable, cards: NodeCards) -> frozenset[int]:
+    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
         facets, found = self._each(facet), set[int]()
         for number, shape, where in self._slices(cards.shape):
             if facets[number] is not None:
@@ -104,9 +101,7 @@ class SeveralKinds(DeviceKind):
             return None
         return Taken(tuple(shares), tuple(after), score, tuple(of_kinds))
 
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         said: dict[str, str] = {}
         for number, shape, where in self._slices(cards.shape):
             own = taken.of_kinds[number]
@@ -116,7 +111,7 @@ class SeveralKinds(DeviceKind):
         return said
 
 
-def _part(cards: NodeCards, shape: Hashable, where: slice) -> NodeCards:
+def _part(cards: NodeCards, shape: Any, where: slice) -> NodeCards:
     """The cards of one kind."""
     return NodeCards(
         shape,

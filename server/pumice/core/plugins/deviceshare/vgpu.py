@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -12,6 +13,7 @@ from pumice.core.plugins.deviceshare.card_selector import CardSelector, groups_o
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
+    Annotations,
     DeviceKind,
     NodeCards,
     Question,
@@ -25,8 +27,14 @@ from pumice.core.plugins.deviceshare.cards import (
     with_shares,
 )
 from pumice.core.plugins.deviceshare.device_config import DEFAULT_DEVICES, DeviceConfig
-from pumice.core.plugins.deviceshare.mig import free_instance, memory_of
-from pumice.core.plugins.deviceshare.registers import MIG, Card, Register, read_register
+from pumice.core.plugins.deviceshare.registers import (
+    MIG,
+    Card,
+    Register,
+    free_instance,
+    memory_of,
+    read_register,
+)
 from pumice.core.plugins.deviceshare.requests import (
     WHOLE,
     ContainerRequest,
@@ -36,12 +44,7 @@ from pumice.core.plugins.deviceshare.requests import (
     shares_text,
 )
 
-_NODE = "volcano.sh/vgpu-node"
-_TIME = "volcano.sh/vgpu-time"
 IDS = "volcano.sh/vgpu-ids-new"
-_TO_ALLOCATE = "volcano.sh/devices-to-allocate"
-_BIND_TIME = "volcano.sh/bind-time"
-_BIND_PHASE = "volcano.sh/bind-phase"
 _TYPE = "NVIDIA"
 _SECOND_NS = 1_000_000_000
 
@@ -59,8 +62,6 @@ class VGpu(DeviceKind):
 
     def __init__(self, policy: str, rules: Rules, config: DeviceConfig) -> None:
         self._policy, self._rules, self._config = policy, rules, config
-        # By node: the object, and what it registers.
-        self._registers: dict[str, tuple[Node, Register[Card] | None]] = {}
 
     def request_of(self, class_: TaskClass) -> Requests | None:
         return requests_of(class_, self._config.vgpu)
@@ -69,13 +70,7 @@ class VGpu(DeviceKind):
         return selector_of(task, self._rules)
 
     def read(self, entry: NodeEntry) -> NodeCards | None:
-        node = entry.node
-        if node is None:
-            return None
-        known = self._registers.get(entry.name)
-        if known is None or known[0] is not node:
-            known = self._registers[entry.name] = (node, self._register_of(node))
-        register = known[1]
+        register = None if entry.node is None else self._register_of(entry.node)
         if register is None:
             return None
         tenants: list[list[Tenant]] = [[] for _ in register.names]
@@ -123,7 +118,6 @@ class VGpu(DeviceKind):
         same = cards.all_usage is cards.usage
         all_usage = usage if same else with_shares(cards.all_usage, shares)
         tenants = cards.tenants
-        assert isinstance(cards.shape, tuple)
         if tenant := self._tenant(task, cards.shape):
             on_cards = list(map(list, tenants))
             _add_tenant(on_cards, tenant, shares)
@@ -137,10 +131,9 @@ class VGpu(DeviceKind):
         tenant = Tenant(*groups_of(task, rules))
         return tenant if tenant.group or tenant.rules else None
 
-    def blocked(self, facet: Hashable, cards: NodeCards) -> frozenset[int]:
+    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
         if facet is None:
             return frozenset()
-        assert isinstance(facet, CardSelector)
         return frozenset(
             index
             for index, name in enumerate(cards.names)
@@ -149,10 +142,8 @@ class VGpu(DeviceKind):
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, facet, blocked) = state, question
-        assert isinstance(shape, tuple)
-        assert isinstance(request, tuple)
         cards: tuple[Card, ...] = shape
-        selector = facet if isinstance(facet, CardSelector) else None
+        selector: CardSelector | None = facet
         if selector is not None and selector.mode not in (None, cards[-1].mode):
             return None
         after, shares, score = list(usage), [], 0.0
@@ -211,18 +202,16 @@ class VGpu(DeviceKind):
             return None
         return Share(index, memory, asked.cores, instance[0], instance[1] // factor)
 
-    def annotations(
-        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
-    ) -> Mapping[str, str]:
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         ids = ";".join(shares_text(cards.names, taken, _TYPE))
         seconds = str(now_ns // _SECOND_NS)
         return {
-            _NODE: task.node_name,
-            _TIME: seconds,
+            "volcano.sh/vgpu-node": task.node_name,
+            "volcano.sh/vgpu-time": seconds,
             IDS: ids,
-            _TO_ALLOCATE: ids,
-            _BIND_PHASE: "allocating",
-            _BIND_TIME: seconds,
+            "volcano.sh/devices-to-allocate": ids,
+            "volcano.sh/bind-phase": "allocating",
+            "volcano.sh/bind-time": seconds,
         }
 
 

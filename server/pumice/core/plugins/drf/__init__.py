@@ -96,11 +96,10 @@ class DrfPlugin:
         left: Memo[str, Resources] = Memo(lambda job_id: self._allocated[job_id].clone())
         victims = []
         for task in candidates:
-            if task.job_id not in jobs:
-                continue
-            share = self.share(left[task.job_id].subtract(task.request))
-            if mine < share or abs(mine - share) <= _CLOSE:
-                victims.append(task)
+            if task.job_id in jobs:
+                share = self.share(left[task.job_id].subtract(task.request))
+                if mine < share or abs(mine - share) <= _CLOSE:
+                    victims.append(task)
         return victims, PERMIT
 
     # Between queues.

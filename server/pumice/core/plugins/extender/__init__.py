@@ -16,7 +16,7 @@ import numpy as np
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions
-from pumice.core.model.fit import Refusal
+from pumice.core.model.fit import Refusal, refusals_by_row
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
@@ -133,12 +133,7 @@ class ExtenderPlugin:
                 refusals[problem, True] = rows.tolist()
         if (WAITING, True) in refusals:
             self._ask_about_siblings(task)
-        masks = []
-        for (reason, final), which in refusals.items():
-            mask = np.zeros(len(self._table), dtype=np.bool_)
-            mask[which] = True
-            masks.append(Refusal(reason, mask, final))
-        return masks
+        return refusals_by_row(refusals, len(self._table))
 
     def _rows_for(self, task: Task) -> Rows:
         """The nodes that take the task as far as others are asked."""

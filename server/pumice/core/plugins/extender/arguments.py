@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
-from pumice.core.configuration import Arguments, Limit, boolean, duration, text, texts
+from pumice.core.configuration import Argument, Arguments, Limit, boolean, duration, text, texts
 
 _VERB = re.compile(r"extender\.(\w+)Verb")
+
+
+def _verb(point: str, meaning: str) -> Argument[str]:
+    return text(f"extender.{point}Verb", "", f"path that {meaning}")
 
 
 class ExtenderArguments(Arguments):
@@ -27,38 +31,18 @@ class ExtenderArguments(Arguments):
     managed = texts(
         "extender.managedResources", "only pods that ask for one of these concern the extender"
     )
-    on_session_open = text(
-        "extender.onSessionOpenVerb",
-        "",
-        "path that receives jobs, nodes and queues when a session opens",
-    )
-    on_session_close = text(
-        "extender.onSessionCloseVerb", "", "path that is called when a session ends"
-    )
-    predicate = text("extender.predicateVerb", "", "path that says whether a pod may use a node")
-    prioritize = text("extender.prioritizeVerb", "", "path that scores nodes")
-    preemptable = text(
-        "extender.preemptableVerb", "", "path that says which pods preempt may evict"
-    )
-    reclaimable = text(
-        "extender.reclaimableVerb", "", "path that says which pods reclaim may evict"
-    )
-    queue_overused = text(
-        "extender.queueOverusedVerb", "", "path that says whether a queue has reached its share"
-    )
-    job_enqueueable = text(
-        "extender.jobEnqueueableVerb", "", "path that says whether a job is admitted"
-    )
-    job_enqueued = text("extender.jobEnqueuedVerb", "", "path that receives admitted jobs")
-    job_ready = text(
-        "extender.jobReadyVerb", "", "path that says whether enough pods of a job are placed"
-    )
-    allocate = text(
-        "extender.allocateFuncVerb", "", "path that says whether a placement is allowed"
-    )
-    deallocate = text(
-        "extender.deallocateFuncVerb", "", "path that receives pods whose placement ends"
-    )
+    on_session_open = _verb("onSessionOpen", "receives jobs, nodes and queues when a session opens")
+    on_session_close = _verb("onSessionClose", "is called when a session ends")
+    predicate = _verb("predicate", "says whether a pod may use a node")
+    prioritize = _verb("prioritize", "scores nodes")
+    preemptable = _verb("preemptable", "says which pods preempt may evict")
+    reclaimable = _verb("reclaimable", "says which pods reclaim may evict")
+    queue_overused = _verb("queueOverused", "says whether a queue has reached its share")
+    job_enqueueable = _verb("jobEnqueueable", "says whether a job is admitted")
+    job_enqueued = _verb("jobEnqueued", "receives admitted jobs")
+    job_ready = _verb("jobReady", "says whether enough pods of a job are placed")
+    allocate = _verb("allocateFunc", "says whether a placement is allowed")
+    deallocate = _verb("deallocateFunc", "receives pods whose placement ends")
 
     def verbs(self) -> dict[str, str]:
         """The paths that are given, by the point at which they are called."""

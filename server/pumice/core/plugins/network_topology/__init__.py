@@ -22,7 +22,6 @@ from pumice.core.configuration import (
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.plugins.network_topology.amounts import DomainAmounts
-from pumice.core.plugins.network_topology.gradients import Gradients
 from pumice.core.plugins.network_topology.nodes import NodeCloseness, TierScores
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.hooks import EventHandler, Scores
@@ -36,27 +35,11 @@ _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 class NetworkTopologyArguments(Arguments):
     """Weights of scores, and limits of the search."""
 
-    weight = integer(
-        "weight",
-        1,
-        "how much the scores of this plugin count beside those of others",
-        _NOT_NEGATIVE,
-    )
-    cpu = integer(
-        "hypernode.binpack.cpu",
-        1,
-        "how much cpu counts in how full a network domain is",
-        _NOT_NEGATIVE,
-    )
-    memory = integer(
-        "hypernode.binpack.memory",
-        1,
-        "how much memory counts in how full a network domain is",
-        _NOT_NEGATIVE,
-    )
+    weight = integer("weight", 1, "weight of the scores", _NOT_NEGATIVE)
+    cpu = integer("hypernode.binpack.cpu", 1, "weight of cpu", _NOT_NEGATIVE)
+    memory = integer("hypernode.binpack.memory", 1, "weight of memory", _NOT_NEGATIVE)
     resources = names(
-        "hypernode.binpack.resources",
-        "further resources that count in how full a network domain is",
+        "hypernode.binpack.resources", "further resources that count, separated by commas"
     )
     scores_normal_pods = boolean(
         "hypernode.binpack.normal-pod.enable",
@@ -66,7 +49,7 @@ class NetworkTopologyArguments(Arguments):
     fading = number(
         "hypernode.binpack.normal-pod.fading",
         0.8,
-        "how much less the next tier counts for such pods",
+        "factor from one tier to the next for such pods",
         Limit(at_least=0, otherwise="Volcano would use 0.8 instead"),
     )
     most_for_evicting = integer(
@@ -76,12 +59,7 @@ class NetworkTopologyArguments(Arguments):
         Limit(above=0, otherwise="Volcano would use 8 instead"),
     )
     resource_weights = by_name(
-        integer(
-            "hypernode.binpack.resources.",
-            1,
-            "how much this resource counts in how full a network domain is",
-            _NOT_NEGATIVE,
-        )
+        integer("hypernode.binpack.resources.", 1, "weight of this resource", _NOT_NEGATIVE)
     )
 
     def weights(self) -> dict[str, int]:
@@ -98,21 +76,17 @@ class NetworkTopologyAwarePlugin:
     arguments: ClassVar[type[Arguments]] = NetworkTopologyArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = NetworkTopologyArguments(options.arguments)
-        self._factor = _FULL * arguments.weight
-        self._weights = arguments.weights()
-        self._scores_normal_pods = arguments.scores_normal_pods
-        self._fading = arguments.fading
-        self._most_for_evicting = arguments.most_for_evicting
+        self._arguments = NetworkTopologyArguments(options.arguments)
+        self._factor = _FULL * self._arguments.weight
+        self._scores_normal_pods = self._arguments.scores_normal_pods
 
     def open(self, session: Session) -> None:
         self._session = session
         self._tree = session.topology.tree
         self._has_domains = len(self._tree.names) > 1
-        self._amounts = DomainAmounts(session, self._weights)
-        self._gradients = Gradients(session, self._amounts, self._most_for_evicting)
+        self._amounts = DomainAmounts(session, self._arguments.weights())
         self._closeness = NodeCloseness(session)
-        self._tier_scores = TierScores(session, self._amounts, self._fading)
+        self._tier_scores = TierScores(session, self._amounts, self._arguments.fading)
         # By sub-job, and by class.
         self._near_terms, self._full_terms = Memo(self._near_term), Memo(self._full_term)
         hooks = session.hooks
@@ -134,7 +108,7 @@ class NetworkTopologyAwarePlugin:
             return [[start]]
         occupied = topology.occupied_by(job).job
         minimum = job.minimum()
-        return self._gradients.of(limit, occupied, start, minimum, for_evicting=for_evicting)
+        return self._gradients(limit, occupied, start, minimum, for_evicting=for_evicting)
 
     def _sub_job_gradient(self, sub_job: SubJob, start: str, for_evicting: bool) -> list[list[str]]:
         topology = self._session.topology
@@ -143,7 +117,58 @@ class NetworkTopologyAwarePlugin:
             return [[start]]
         occupied = topology.occupied_by_part(sub_job)
         minimum = Resources() if occupied else sub_job.pending_request()
-        return self._gradients.of(limit, occupied, start, minimum, for_evicting=for_evicting)
+        return self._gradients(limit, occupied, start, minimum, for_evicting=for_evicting)
+
+    def _gradients(
+        self, limit: int, occupied: str, start: str, minimum: Resources, *, for_evicting: bool
+    ) -> list[list[str]]:
+        """The domains at or below the start, the lowest tier first; for evictions the highest.
+
+        Where the job occupies a domain, only those below the highest allowed ancestor of that
+        domain. Where it occupies none, only those that have enough for the minimum.
+        """
+        tree = self._tree
+        root = self._root(limit, occupied, start)
+        if tree.number_of(root) is None:
+            return []
+        gradients = []
+        for tier, numbers in tree.levels_below(root):
+            if tier > limit:
+                break
+            fitting = numbers
+            if not occupied:
+                fitting = self._amounts.with_room(numbers, minimum, for_evicting=for_evicting)
+            if len(fitting):
+                gradients.append([tree.names[number] for number in fitting.tolist()])
+        return self._for_evicting(gradients) if for_evicting else gradients
+
+    def _root(self, limit: int, occupied: str, start: str) -> str:
+        """The domain in which the search begins; empty: none contains the occupied one."""
+        if not occupied:
+            return start
+        highest = ""
+        for name in self._tree.ancestors_of(occupied):
+            tier = self._tree.tier_of(name)
+            if tier is None or tier > limit:
+                break
+            highest = name
+        if not highest:
+            return ""
+        common = self._tree.common(start, highest)
+        if common == highest:
+            return start
+        return highest if common == start else ""
+
+    def _for_evicting(self, gradients: list[list[str]]) -> list[list[str]]:
+        left = self._arguments.most_for_evicting
+        result = []
+        for domains in reversed(gradients):
+            if left <= 0:
+                break
+            # Volcano keeps the last ones where there are too many.
+            result.append(domains[-left:])
+            left -= len(result[-1])
+        return result
 
     # Scores.
 

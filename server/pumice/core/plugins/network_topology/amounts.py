@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -64,17 +65,16 @@ class DomainAmounts:
 
     def _count_events(self, used: _Whole) -> None:
         """Counts what happened; what was undone since cancels out."""
-        by_class: dict[int, tuple[TaskClass, dict[int, int]]] = {}
+        by_class: defaultdict[TaskClass, Counter[int]] = defaultdict(Counter)
         for class_, rows, sign in self._events:
-            counts = by_class.setdefault(class_.number, (class_, {}))[1]
             for row in rows:
-                counts[row] = counts.get(row, 0) + sign
+                by_class[class_][row] += sign
         self._events.clear()
-        for class_, counts in by_class.values():
-            totals: dict[int, int] = {}
+        for class_, counts in by_class.items():
+            totals = Counter[int]()
             for row, count in counts.items():
                 for number in self._tree.holders_of(row) if count else ():
-                    totals[number] = totals.get(number, 0) + count
+                    totals[number] += count
             if totals:
                 request = self._table.vector(class_).astype(np.int64)
                 used[:, list(totals)] += request[:, None] * np.array(list(totals.values()))

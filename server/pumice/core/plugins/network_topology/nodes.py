@@ -7,6 +7,7 @@ import numpy as np
 from pumice.core.cache.hyper_nodes import NO_DOMAIN
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import TaskClass
+from pumice.core.model.memo import Memo
 from pumice.core.plugins.network_topology.amounts import DomainAmounts
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
@@ -22,42 +23,38 @@ class NodeCloseness:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tree = session.topology.tree
-        # By domain: the score of every domain of the lowest tier, and of none.
-        self._by_domain: dict[str, Scores] = {}
-        self._places: dict[str, _Places] = {}
+        # By domain, and by sub-job.
+        self._by_domain = Memo(self._closeness_to)
+        self._places = Memo[SubJob, _Places](lambda sub_job: _Places(session, sub_job))
 
     def scores(self, sub_job: SubJob, rows: Rows) -> Scores | None:
         followed = self._session.topology.followed
         if not followed:
             return None
         lowest = self._tree.lowest_by_row[rows]
-        scores: Scores = self._closeness_to(followed)[lowest]
+        scores: Scores = self._by_domain[followed][lowest]
         best = scores == scores.max()
         if np.count_nonzero(best) > 1:
             count = len(sub_job.index)
-            shares = self._places_of(sub_job).counts()[lowest] / count
+            shares = self._places[sub_job].counts()[lowest] / count
             scores = np.where(best, scores + shares, scores)
         return scores
 
     def _closeness_to(self, followed: str) -> Scores:
         """How near each domain of the lowest tier is, by number; the last one is for no domain."""
-        known = self._by_domain.get(followed)
-        if known is None:
-            tree = self._tree
-            tiers = tree.tier_numbers
-            low, high = tiers[0], tiers[-1]
-            known = np.zeros(len(tree.names) + 1)
-            for number in np.unique(tree.lowest_by_row).tolist():
-                if number == NO_DOMAIN:
-                    continue
-                name = tree.names[number]
-                tier = tree.tier_of(tree.common(name, followed))
-                if name == followed or low == high:
-                    known[number] = 1.0
-                elif tier is not None:
-                    known[number] = (high - tier) / (high - low)
-            self._by_domain[followed] = known
-        return known
+        tree = self._tree
+        low, high = tree.tier_numbers[0], tree.tier_numbers[-1]
+        scores = np.zeros(len(tree.names) + 1)
+        for number in np.unique(tree.lowest_by_row).tolist():
+            if number == NO_DOMAIN:
+                continue
+            name = tree.names[number]
+            tier = tree.tier_of(tree.common(name, followed))
+            if name == followed or low == high:
+                scores[number] = 1.0
+            elif tier is not None:
+                scores[number] = (high - tier) / (high - low)
+        return scores
 
     def share_in(self, sub_job: SubJob, domain: str) -> float:
         """The fraction of a sub-job's tasks that is on the nodes of a domain."""
@@ -65,12 +62,6 @@ class NodeCloseness:
         placed = [row_of(task.node_name) for task in sub_job.index if task.node_name]
         inside = sum(1 for row in placed if row is not None and rows[row])
         return inside / len(sub_job.index)
-
-    def _places_of(self, sub_job: SubJob) -> _Places:
-        known = self._places.get(sub_job.id)
-        if known is None:
-            known = self._places[sub_job.id] = _Places(self._session, sub_job)
-        return known
 
 
 class _Places:

@@ -26,31 +26,16 @@ _NOT_NEGATIVE = Limit(
 class NodeOrderArguments(Arguments):
     """Weights of scores. A weight of 0 switches a score off; below 0 it counts against a node."""
 
-    least = integer(
-        "leastrequested.weight", 1, "how much it counts that a node is empty", _NOT_NEGATIVE
-    )
-    most = integer(
-        "mostrequested.weight", 0, "how much it counts that a node is full", _NOT_NEGATIVE
-    )
-    balanced = integer(
-        "balancedresource.weight",
-        1,
-        "how much it counts that cpu and memory are used evenly",
-        _NOT_NEGATIVE,
-    )
-    node_affinity = integer(
-        "nodeaffinity.weight", 2, "how much preferred node affinity counts", _NOT_NEGATIVE
-    )
-    pod_affinity = integer(
-        "podaffinity.weight", 2, "how much preferred affinity to other pods counts", _NOT_NEGATIVE
-    )
+    least = integer("leastrequested.weight", 1, "weight of idle cpu and memory", _NOT_NEGATIVE)
+    most = integer("mostrequested.weight", 0, "weight of cpu and memory in use", _NOT_NEGATIVE)
+    balanced = integer("balancedresource.weight", 1, "weight of balanced use", _NOT_NEGATIVE)
+    node_affinity = integer("nodeaffinity.weight", 2, "weight of node affinity", _NOT_NEGATIVE)
+    pod_affinity = integer("podaffinity.weight", 2, "weight of inter-pod affinity", _NOT_NEGATIVE)
     taints = integer(
-        "tainttoleration.weight", 3, "how much preferences of taints count", _NOT_NEGATIVE
+        "tainttoleration.weight", 3, "weight of PreferNoSchedule taints", _NOT_NEGATIVE
     )
-    images = integer(
-        "imagelocality.weight", 1, "how much it counts that images lie on the node", _NOT_NEGATIVE
-    )
-    spread = integer("podtopologyspread.weight", 2, "how much an even spread counts", _NOT_NEGATIVE)
+    images = integer("imagelocality.weight", 1, "weight of images on the node", _NOT_NEGATIVE)
+    spread = integer("podtopologyspread.weight", 2, "weight of topology spread", _NOT_NEGATIVE)
 
 
 class NodeOrderPlugin:

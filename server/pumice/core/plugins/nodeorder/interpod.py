@@ -34,8 +34,8 @@ class InterPodPreferences:
         return not has_preferred_terms(class_.spec) and self._session.pods.had_affinity is None
 
     def concerns(self, task: Task) -> bool:
-        pods, spec = self._session.pods, task.class_.spec
-        if spec.preferred_affinity or spec.preferred_anti_affinity:
+        pods = self._session.pods
+        if has_preferred_terms(task.class_.spec):
             return True
         if pods.had_affinity is None or pods.meets_no_preference(task.pod.labels):
             return False
@@ -60,9 +60,7 @@ class InterPodPreferences:
         own = has_preferred_terms(task.class_.spec)
         for existing in self._others(task):
             raw += self._weigh(existing, rows, everywhere=own)
-        lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
-        if len(rows):
-            lowest, highest = int(raw.min()), int(raw.max())
+        lowest, highest = (int(raw.min()), int(raw.max())) if len(rows) else (0, 0)
         if lowest == highest:
             return None
         scaled: Scores = np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
@@ -80,15 +78,11 @@ class InterPodPreferences:
     def _weigh(self, existing: ExistingTerm, rows: Rows, *, everywhere: bool) -> Counts:
         had = self._session.pods.had_affinity
         column = self._session.labels.column(existing.term.topology_key)
-        where = [
-            (row, count)
-            for row, count in existing.rows.items()
-            if everywhere or (had is not None and had[row])
-        ]
         # The last entry answers for nodes without the label: code -1 reads it.
         by_value: Counts = np.zeros(len(column.values) + 1, dtype=np.int64)
-        for row, count in where:
-            by_value[column.codes[row]] += count * existing.weight
+        for row, count in existing.rows.items():
+            if everywhere or (had is not None and had[row]):
+                by_value[column.codes[row]] += count * existing.weight
         by_value[-1] = 0
         weighed: Counts = by_value[column.codes[rows]]
         return weighed

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.model.fit import Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.numa_aware.alignment import SINGLE
 from pumice.core.plugins.numa_aware.layout import write_cpus
@@ -27,7 +28,7 @@ _FULL = 100
 class NumaAwareArguments(Arguments):
     """The weight of the score."""
 
-    weight = integer("weight", 1, "how much the scores of this plugin count beside those of others")
+    weight = integer("weight", 1, "weight of the score")
 
 
 class NumaAwarePlugin:
@@ -38,7 +39,8 @@ class NumaAwarePlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._weight = NumaAwareArguments(options.arguments).weight
-        self._questions: dict[int, Question | None] = {}
+        # By class.
+        self._questions = Memo(_question_of)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -59,25 +61,12 @@ class NumaAwarePlugin:
 
     # What pods ask for.
 
-    def _question(self, class_: TaskClass) -> Question | None:
-        """None: the pods of the class are not Guaranteed, and get no cpus of their own."""
-        if class_.number not in self._questions:
-            spec = class_.spec
-            containers = [c for c in spec.containers if not c.init]
-            found = Question(
-                spec.numa_policy,
-                tuple(0 if c.milli_cpu % _CORE else c.milli_cpu // _CORE for c in containers),
-                tuple(c.name for c in containers),
-            )
-            self._questions[class_.number] = found if spec.guaranteed else None
-        return self._questions[class_.number]
-
     def _concerns(self, class_: TaskClass) -> bool:
-        return self._question(class_) is not None
+        return self._questions[class_] is not None
 
     def _is_scored(self, class_: TaskClass) -> bool:
         """Whether candidates can differ in the NUMA nodes that a pod's cpus touch."""
-        question = self._question(class_)
+        question = self._questions[class_]
         if question is None or question.policy in ("", "none"):
             return False
         # One container on a single NUMA node touches one, everywhere.
@@ -87,7 +76,7 @@ class NumaAwarePlugin:
     # Over nodes.
 
     def _refusals(self, class_: TaskClass, _facet: object, rows: NodeRows) -> list[Refusal]:
-        question = self._question(class_)
+        question = self._questions[class_]
         assert question is not None
         numbers = self._cpus.numbers(rows, question)
         found: dict[str, NDArray[np.bool_]] = {}
@@ -99,13 +88,13 @@ class NumaAwarePlugin:
         return [Refusal(reason, mask, unresolvable=True) for reason, mask in found.items()]
 
     def _most(self, class_: TaskClass, number: int, count: int) -> int:
-        question = self._question(class_)
+        question = self._questions[class_]
         assert question is not None
         return self._cpus.most(number, question, count)
 
     def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
         """The fewer NUMA nodes, the better; relative to the candidate that needs most."""
-        question = self._question(task.class_)
+        question = self._questions[task.class_]
         if question is None or not self._is_scored(task.class_):
             return None
         counts = self._cpus.numa_counts(rows, question)
@@ -117,7 +106,7 @@ class NumaAwarePlugin:
 
     def _allocated(self, task: Task) -> str | None:
         row = self._session.table.row_of(task.node_name)
-        question = self._question(task.class_)
+        question = self._questions[task.class_]
         if row is None or question is None or task.status not in _TAKES:
             return None
         # The state is that of the node with the task on it, which was given no cpus yet.
@@ -132,3 +121,13 @@ class NumaAwarePlugin:
         if self._concerns(tasks[0].class_):
             for task in tasks:
                 self._allocated(task)
+
+
+def _question_of(class_: TaskClass) -> Question | None:
+    """None: the pods of the class are not Guaranteed, and get no cpus of their own."""
+    spec = class_.spec
+    if not spec.guaranteed:
+        return None
+    containers = [c for c in spec.containers if not c.init]
+    counts = (0 if c.milli_cpu % _CORE else c.milli_cpu // _CORE for c in containers)
+    return Question(spec.numa_policy, tuple(counts), tuple(c.name for c in containers))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import NodeTable
+from pumice.core.model.memo import Memo
 from pumice.core.model.topology import NumaTopology
 from pumice.core.plugins.numa_aware.alignment import BEST_EFFORT, RESTRICTED, SINGLE, align
 from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
@@ -39,11 +40,10 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """The cpus of a pod on a node, or why it gets none."""
 
-    reason: str
-    # False: no assignment was computed, because the pod needs none here.
-    evaluated: bool
-    cpus: int
-    numa_count: int
+    # Empty: it gets the cpus; none, where the kubelet assigns none to it.
+    reason: str = ""
+    cpus: int = 0
+    numa_count: int = 0
 
 
 class CpuStates(StateNumbers[State]):
@@ -52,7 +52,7 @@ class CpuStates(StateNumbers[State]):
     def __init__(self, states: NodeStates[State], table: NodeTable) -> None:
         super().__init__(table)
         self._states = states
-        self._answers: dict[tuple[int, Question], Answer] = {}
+        self._answers = Memo(self._answer)
         # By question: NUMA nodes by number of the state.
         self._counts: dict[Question, NDArray[np.int64]] = {}
 
@@ -60,11 +60,10 @@ class CpuStates(StateNumbers[State]):
         return self._number_of(self._states.of(row))
 
     def answer(self, number: int, question: Question) -> Answer:
-        key = (number, question)
-        known = self._answers.get(key)
-        if known is None:
-            known = self._answers[key] = _answer(self._values[number], question)
-        return known
+        return self._answers[number, question]
+
+    def _answer(self, key: tuple[int, Question]) -> Answer:
+        return _answer(self._values[key[0]], key[1])
 
     def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
         """The states of rows, with the pods that count as placed there."""
@@ -93,19 +92,14 @@ class CpuStates(StateNumbers[State]):
 
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
         """By row, the NUMA nodes that the pod's cpus touch."""
-        counts = self._fill(self._counts.setdefault(question, _NO_COUNTS), question)
-        self._counts[question] = counts
-        found: NDArray[np.int64] = counts[self.numbers_of(rows)]
+        numbers, known = self.numbers_of(rows), self._counts.get(question, _NO_COUNTS)
+        new = range(len(known), len(self._values))
+        if new:
+            more = [self.answer(number, question).numa_count for number in new]
+            known = np.concatenate((known, np.array(more, dtype=np.int64)))
+            self._counts[question] = known
+        found: NDArray[np.int64] = known[numbers]
         return found
-
-    def _fill(self, counts: NDArray[np.int64], question: Question) -> NDArray[np.int64]:
-        """The counts by number of the state, for all states there are."""
-        self._follow()
-        new = range(len(counts), len(self._values))
-        if not new:
-            return counts
-        more = [self.answer(number, question).numa_count for number in new]
-        return np.concatenate((counts, np.array(more, dtype=np.int64)))
 
     def place(self, row: int, number: int, cpus: int) -> None:
         """Sets the state of a node after a pod in a state of that number was given cpus."""
@@ -118,17 +112,17 @@ def _answer(state: State, question: Question) -> Answer:
     wants = question.policy in _ALIGNED
     reason = _why_not(state, question.policy) if wants else ""
     if reason:
-        return Answer(reason, False, 0, 0)
+        return Answer(reason)
     layout = None if state is None else state[0]
     if state is None or (not wants and not _is_aligned(layout)):
-        return Answer("", False, 0, 0)
+        return Answer()
     if layout is None:
-        return Answer(UNUSABLE, False, 0, 0)
+        return Answer(UNUSABLE)
     found = align(layout, state[1], question.counts)
     if found.refused >= 0:
         name = question.names[found.refused]
-        return Answer(f"container {name} cannot be assigned by numa", True, 0, 0)
-    return Answer("", True, found.cpus, layout.numa_count(found.cpus))
+        return Answer(f"container {name} cannot be assigned by numa")
+    return Answer("", found.cpus, layout.numa_count(found.cpus))
 
 
 def _is_aligned(layout: Layout | None) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions
@@ -30,8 +29,7 @@ from pumice.core.session.session import Session
 POD_COUNT = "node(s) pod number exceeded"
 
 
-@dataclass(frozen=True, slots=True)
-class _Concerns:
+class _Concerns(NamedTuple):
     """Which filters beside those of the node concern a class."""
 
     ports: bool
@@ -39,10 +37,6 @@ class _Concerns:
     spread: bool
     volumes: bool
     claims: bool
-
-    @property
-    def any(self) -> bool:
-        return self.ports or self.pod_affinity or self.spread or self.volumes or self.claims
 
 
 class PredicatesPlugin:
@@ -58,7 +52,7 @@ class PredicatesPlugin:
         self._concerns = Memo(self._find_concerns)
         # What affinity and spread said of a task when its predicates were last prepared.
         self._frozen: dict[str, tuple[list[Refusal], list[Refusal]]] = {}
-        # Tasks whose volumes could not be taken: they never came into Kubernetes' view.
+        # Tasks whose volumes or devices could not be taken: they never came into Kubernetes' view.
         self._refused: set[str] = set()
 
     def open(self, session: Session) -> None:
@@ -68,7 +62,9 @@ class PredicatesPlugin:
             session, affinity=self._on.node_affinity, taints=self._on.taints
         )
         self._cache = EquivalenceCache(self._node_filters) if self._on.caches else None
-        self._pods = InterPodAffinity(session) if self._on.pod_affinity else None
+        self._pods = InterPodAffinity(session)
+        # Whether pods on nodes had anti-affinity when the session opened, and it is checked.
+        self._checks_existing = self._on.pod_affinity and session.pods.had_anti_affinity is not None
         self._spread = TopologySpread(session)
         self._limits = VolumeLimits(session)
         self._zones = VolumeZones(session)
@@ -87,11 +83,11 @@ class PredicatesPlugin:
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class,
             lambda task: not self._meets_anti_affinity(task),
-            self._prepare,
+            lambda task: self._prepare_first((task,)) == 1,
             self._prepare_first,
         )
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
-            session, self._pods, row
+            session, self._pods if self._on.pod_affinity else None, row
         )
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._allocated_many)
@@ -111,26 +107,18 @@ class PredicatesPlugin:
         )
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
-        if self._cache is not None or self._concerns[class_].any:
+        if self._cache is not None or any(self._concerns[class_]):
             return False
         if self._node_filters.why_not_anywhere(class_.spec) is not None:
             return False
-        if self._pods is not None and self._session.pods.had_anti_affinity is not None:
-            return None
-        return True
-
-    def _prepare(self, task: Task) -> bool:
-        """Prepares a task of a class that nothing concerns but anti-affinity of pods on nodes."""
-        if self._pods is None or self._session.pods.had_anti_affinity is None:
-            return True
-        if not self._pods.skips(task):
-            return False
-        self._frozen.pop(task.uid, None)
-        return True
+        return None if self._checks_existing else True
 
     def _prepare_first(self, tasks: Sequence[Task]) -> int:
-        """Prepares the first tasks of a class, as far as each would be; returns their number."""
-        if self._pods is None or self._session.pods.had_anti_affinity is None:
+        """Prepares tasks of a class that nothing concerns but anti-affinity of pods on nodes.
+
+        It ends at the first that this anti-affinity concerns, and returns how many came before.
+        """
+        if not self._checks_existing:
             return len(tasks)
         count = self._pods.skips_first(tasks)
         if self._frozen:
@@ -140,26 +128,31 @@ class PredicatesPlugin:
 
     def _meets_anti_affinity(self, task: Task) -> bool:
         """Whether anti-affinity of pods on nodes may concern a task without terms of its own."""
-        if self._pods is None or self._session.pods.had_anti_affinity is None:
-            return False
-        return self._pods.concerns(task)
+        return self._checks_existing and self._pods.concerns(task)
 
     # The filters.
 
     def _why_not_anywhere(self, task: Task) -> str | None:
-        problem = self._node_filters.why_not_anywhere(task.class_.spec)
-        if problem is not None:
-            return _failed("NodeAffinity", problem)
+        for name, problem in self._pre_filter(task):
+            if problem is not None:
+                return f"plugin {name} pre-predicates failed {problem}"
+        return None
+
+    def _pre_filter(self, task: Task) -> Iterator[tuple[str, str | None]]:
+        """The filters that may refuse a task everywhere, with Kubernetes' names, and why they do."""
+        yield "NodeAffinity", self._node_filters.why_not_anywhere(task.class_.spec)
         if self._cache is not None:
             self._cache.consider(task)
-        if self._pods is not None:
+        if self._checks_existing:
             self._pods.consider(task)
         self._freeze(task)
-        problem = self._why_volumes_prevent(task) if task.class_.spec.volumes else None
-        if problem is None and self._concerns[task.class_].claims:
-            problem = self._claims.why_not_anywhere(task)
-            return None if problem is None else _failed("DynamicResources", problem)
-        return problem
+        concerns = self._concerns[task.class_]
+        if concerns.volumes and self._on.volume_zones:
+            yield "VolumeZone", self._zones.why_not_anywhere(task)
+        if concerns.volumes and self._on.volume_binding:
+            yield "VolumeBinding", self._volumes.why_not_anywhere(task)
+        if concerns.claims:
+            yield "DynamicResources", self._claims.why_not_anywhere(task)
 
     def _freeze(self, task: Task) -> None:
         """Counts pods for affinity and spread.
@@ -170,18 +163,11 @@ class PredicatesPlugin:
         concerns = self._concerns[task.class_]
         objected = concerns.pod_affinity or self._meets_anti_affinity(task)
         if objected or concerns.spread:
-            near = self._pods.refusals(task) if objected and self._pods is not None else []
+            near = self._pods.refusals(task) if objected else []
             spread = self._spread.refusals(task) if concerns.spread else []
-            self._frozen[task.uid] = (list(near), list(spread))
+            self._frozen[task.uid] = (near, spread)
         else:
             self._frozen.pop(task.uid, None)
-
-    def _why_volumes_prevent(self, task: Task) -> str | None:
-        problem = self._zones.why_not_anywhere(task) if self._on.volume_zones else None
-        if problem is not None:
-            return _failed("VolumeZone", problem)
-        problem = self._volumes.why_not_anywhere(task) if self._on.volume_binding else None
-        return None if problem is None else _failed("VolumeBinding", problem)
 
     def _of_class(self, class_: TaskClass, _facet: object) -> Iterable[Refusal]:
         # With the cache, pods of one class may get different answers: each is asked for itself.
@@ -189,7 +175,7 @@ class PredicatesPlugin:
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
         concerns, frozen = self._concerns[task.class_], self._frozen.get(task.uid)
-        is_plain = self._cache is None and not concerns.any
+        is_plain = self._cache is None and not any(concerns)
         if frozen is None:
             if is_plain and not self._meets_anti_affinity(task):
                 return None
@@ -221,35 +207,33 @@ class PredicatesPlugin:
     # Kubernetes' view of the nodes, and what placements take.
 
     def _allocated(self, task: Task) -> str | None:
-        # Volcano reserves for the node in the pod's spec, which pipelining does not fill in: a
-        # task that waits for room takes no volumes.
-        if (
-            self._on.volume_binding
-            and task.class_.spec.volumes
-            and task.status is TaskStatus.ALLOCATED
-        ):
-            row = self._session.table.row_of(task.node_name)
-            problem = None if row is None else self._volumes.reserve(task, row)
-            if problem is not None:
-                self._refused.add(task.uid)
-                return problem
-        problem = self._take_devices(task) if self._concerns[task.class_].claims else None
-        if problem is not None:
+        concerns = self._concerns[task.class_]
+        problem = self._reserve(task) if concerns.volumes or concerns.claims else None
+        if problem is None:
+            self._moves.kube_add(task)
+        else:
             self._refused.add(task.uid)
-            return problem
-        self._moves.kube_add(task)
-        return None
+        return problem
 
     def _allocated_many(self, tasks: list[Task]) -> None:
         """Plain tasks take nothing, and the session puts them into Kubernetes' view itself."""
 
-    def _take_devices(self, task: Task) -> str | None:
+    def _reserve(self, task: Task) -> str | None:
+        """Reserves volumes and devices; a text: they are not available.
+
+        Volcano reserves for the node in the pod's spec, which pipelining does not fill in: a task
+        that waits for room takes none.
+        """
+        concerns, is_allocated = self._concerns[task.class_], task.status is TaskStatus.ALLOCATED
+        row = self._session.table.row_of(task.node_name) if is_allocated else None
+        problem = None
+        if concerns.volumes and self._on.volume_binding and row is not None:
+            problem = self._volumes.reserve(task, row)
+        if problem is not None or not concerns.claims:
+            return problem
         if task.status is TaskStatus.PIPELINED:
             return self._claims.why_not_pipelined(task)
-        row = self._session.table.row_of(task.node_name)
-        if task.status is not TaskStatus.ALLOCATED or row is None:
-            return None
-        return self._claims.reserve(task, row)
+        return None if row is None else self._claims.reserve(task, row)
 
     def _deallocated(self, task: Task) -> None:
         if task.class_.spec.volumes:
@@ -260,7 +244,3 @@ class PredicatesPlugin:
             self._refused.discard(task.uid)
         else:
             self._moves.kube_remove(task)
-
-
-def _failed(filter_name: str, problem: str) -> str:
-    return f"plugin {filter_name} pre-predicates failed {problem}"

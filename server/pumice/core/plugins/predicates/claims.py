@@ -19,7 +19,7 @@ from pumice.core.model.devices import (
     DeviceSubRequest,
     ResourceClaim,
 )
-from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.fit import Mask, Refusal, refusals_by_row
 from pumice.core.model.memo import Memo
 from pumice.core.plugins.predicates.allocator import (
     CANNOT_ALLOCATE,
@@ -47,7 +47,8 @@ class DeviceClaims:
         self._ledger, self._extended = self._devices.ledger, self._devices.extended
         self._found: dict[_Key, Found | str | None] = {}
         self._used: tuple[tuple[object, ...], dict[str, DevicesInUse]] = ((), {})
-        self._reach: dict[int, Mask] = {}
+        # By number of a shared device: the nodes that its terms select.
+        self._reach = Memo(self._reached_by)
         self._plan: tuple[str, int, list[Found | str | None]] | None = None
 
     # Before nodes are looked at.
@@ -107,13 +108,13 @@ class DeviceClaims:
             terms = None if claim.allocation is None else claim.allocation.node_terms
             if terms is not None:
                 elsewhere |= ~self._session.labels.matches_any(terms)
-        found = [Refusal(NOT_ON_NODE, elsewhere, unresolvable=True)]
-        masks: dict[str, Mask] = {}
+        refused: dict[tuple[str, bool], list[int]] = {}
         for row, result in enumerate(self._results(task, claims)):
             if not isinstance(result, Found):
                 reason = CANNOT_ALLOCATE if result is None else result
-                masks.setdefault(reason, np.zeros(len(table), dtype=np.bool_))[row] = True
-        return found + [Refusal(r, mask, unresolvable=True) for r, mask in masks.items()]
+                refused.setdefault((reason, True), []).append(row)
+        found = Refusal(NOT_ON_NODE, elsewhere, unresolvable=True)
+        return [found, *refusals_by_row(refused, len(table))]
 
     def scores(self, task: Task, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Earlier alternatives are better; None where no claim has alternatives."""
@@ -178,11 +179,10 @@ class DeviceClaims:
     def _reaches(self, number: int, row: int) -> bool:
         """Whether a node reaches a device that is not of one node alone."""
         device: PooledDevice = self.catalog.shared[number]
-        if device.node_terms is None:
-            return device.all_nodes
-        if number not in self._reach:
-            self._reach[number] = self._session.labels.matches_any(device.node_terms)
-        return bool(self._reach[number][row])
+        return device.all_nodes if device.node_terms is None else bool(self._reach[number][row])
+
+    def _reached_by(self, number: int) -> Mask:
+        return self._session.labels.matches_any(self.catalog.shared[number].node_terms or ())
 
     # Extended resources that stand for devices.
 

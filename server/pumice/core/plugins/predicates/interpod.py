@@ -9,9 +9,9 @@ import numpy as np
 from pumice.core.cache.pods import ExistingTerm, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
-from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
+from pumice.core.session.hooks import Simulation
 from pumice.core.session.session import Session
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -38,26 +38,11 @@ class InterPodAffinity:
 
     def consider(self, task: Task) -> None:
         """Marks, before nodes are filtered, a task that has nothing to check."""
-        if (
-            self._session.pods.had_anti_affinity is not None
-            and not has_required_terms(task.class_.spec)
-            and not self._objections(task)
-        ):
+        if not has_required_terms(task.class_.spec) and not self._objections(task):
             self._skipped.add(task.uid)
 
-    def skips(self, task: Task) -> bool:
-        """Marks a task without required terms if nothing is to be checked; false: something is."""
-        if task.uid in self._skipped:
-            return True
-        if not self._session.pods.meets_no_anti_affinity(task.pod.labels) and self._objections(
-            task
-        ):
-            return False
-        self._skipped.add(task.uid)
-        return True
-
     def skips_first(self, tasks: Sequence[Task]) -> int:
-        """Marks tasks without required terms up to the first for which something is to be checked.
+        """Marks tasks without required terms that have nothing to check, up to the first that has.
 
         Returns how many these are.
         """
@@ -67,7 +52,7 @@ class InterPodAffinity:
             if task.uid not in self._skipped and task.pod.labels != labels:
                 if meets_no_anti_affinity(task.pod.labels):
                     labels = task.pod.labels
-                elif not self.skips(task):
+                elif self._objections(task):
                     return number
             self._skipped.add(task.uid)
         return len(tasks)
@@ -109,14 +94,12 @@ class InterPodAffinity:
         return refusals
 
     def _count(self, key: tuple[TaskClass, str]) -> _Tallies:
-        pods, spec, namespace = self._session.pods, key[0].spec, key[1]
+        matching_all, spec, namespace = self._session.pods.matching_all, key[0].spec, key[1]
         near = spec.required_affinity
-        matching = pods.matching_all(namespace, near) if near else None
-        conflicting_pods = tuple(
-            (term.topology_key, pods.matching_all(namespace, (term,)))
+        return matching_all(namespace, near) if near else None, tuple(
+            (term.topology_key, matching_all(namespace, (term,)))
             for term in spec.required_anti_affinity
         )
-        return matching, conflicting_pods
 
     def _violates_affinity(self, task: Task) -> Mask:
         """Nodes without every topology key, or without matching pods in one of their domains."""
@@ -161,7 +144,7 @@ class InterPodAffinity:
         return refused
 
 
-class AffinitySimulation:
+class AffinitySimulation(Simulation):
     """Simulates inter-pod affinity; Volcano evaluates no other filter in a dry run."""
 
     def __init__(self, session: Session, affinity: InterPodAffinity | None, row: int) -> None:
@@ -177,9 +160,6 @@ class AffinitySimulation:
     def add(self, task: Task) -> str | None:
         self._gone.pop(task.uid, None)
         return None
-
-    def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        return True
 
     def why_not(self, task: Task) -> str | None:
         affinity, counts = self._affinity, self._session.cache.pods.change

@@ -50,7 +50,7 @@ class StrategyArguments(Arguments):
     weight = integer(
         "weight",
         1,
-        "how much the resource counts",
+        "weight of the resource",
         Limit(above=0, otherwise="Volcano would use 1 instead"),
     )
 
@@ -68,36 +68,31 @@ class ResourcesArguments(Arguments):
 class ScarceWeights(Arguments):
     """Weights of scarce resources."""
 
-    of = by_name(integer("", 1, "how much this scarce resource counts", _NOT_NEGATIVE))
+    of = by_name(integer("", 1, "weight of this scarce resource", _NOT_NEGATIVE))
 
 
 class ScarceArguments(Arguments):
     """Which resources are scarce."""
 
     enable = boolean("enable", "scores nodes by how few scarce resources they have", default=False)
-    resources = names("resources", "the scarce resources, with commas between them")
+    resources = names("resources", "the scarce resources, separated by commas")
     weight = integer(
-        "weight",
-        0,
-        "how much this score counts beside those of others",
-        Limit(at_least=0, otherwise="it would have no effect"),
+        "weight", 0, "weight of the score", Limit(at_least=0, otherwise="it would have no effect")
     )
-    weights = mapping("resourceWeight", ScarceWeights, "how much each scarce resource counts")
+    weights = mapping("resourceWeight", ScarceWeights, "weight of each scarce resource")
 
 
 class DeviceRates(Arguments):
     """What is kept free for each idle device."""
 
-    of = by_name(
-        number("", 1.0, "cores or 10^9 bytes of memory for each idle device", _NOT_NEGATIVE)
-    )
+    of = by_name(number("", 1.0, "cores or 10^9 bytes of memory per idle device", _NOT_NEGATIVE))
 
 
 class ProportionalArguments(Arguments):
     """The devices for which cpu and memory are kept free."""
 
     enable = boolean("enable", "leaves cpu and memory free for idle devices", default=False)
-    resources = names("resources", "the devices, with commas between them")
+    resources = names("resources", "the devices, separated by commas")
     rates = mapping("resourceProportion", DeviceRates, "cores and 10^9 bytes of memory per device")
 
 
@@ -107,7 +102,7 @@ class ResourceStrategyFitArguments(Arguments):
     weight = integer(
         "resourceStrategyFitWeight",
         10,
-        "how much the score counts beside those of others; 0: no score",
+        "weight of the score; 0: no score",
         Limit(at_least=0, otherwise="Volcano would use 10 instead"),
     )
     resources = mapping(
@@ -117,14 +112,10 @@ class ResourceStrategyFitArguments(Arguments):
         default=f"cpu and memory, {LEAST}",
     )
     scarce = mapping(
-        "sra",
-        ScarceArguments,
-        "keeps pods that need no scarce resource away from nodes that have it",
+        "sra", ScarceArguments, "keeps nodes with scarce resources for pods that ask for them"
     )
     proportional = mapping(
-        "proportional",
-        ProportionalArguments,
-        "what pods without devices leave free for idle devices",
+        "proportional", ProportionalArguments, "cpu and memory that stay free for idle devices"
     )
 
 

@@ -10,6 +10,7 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.model.fit import Refusal
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import mean_use
 
 LEAST, MOST = "LeastAllocated", "MostAllocated"
 # A reserve of one unit of memory for one device, which is counted in thousandths, is 10^9 bytes.
@@ -36,23 +37,12 @@ class StrategyFit:
     factor: float
 
     def evaluate(self, rows: NodeRows) -> Floats:
-        count = len(rows)
-        total, fits = np.zeros(count), np.ones(count, dtype=np.bool_)
-        for part in self.parts:
-            column = rows.column(part.resource)
-            if not part.weight or column is None or part.strategy not in (LEAST, MOST):
-                continue
-            capacity = rows.allocatable[column]
-            exists = capacity != 0
-            then = rows.used[column] + part.asked
-            fits &= ~exists | (then <= capacity)
-            counted = then if part.strategy == MOST else capacity - then
-            total = total + np.divide(
-                counted * part.weight, capacity, out=np.zeros(count), where=exists
-            )
-        if self.divisor > 0:
-            total = total / self.divisor
-        return np.where(fits, total * self.factor, 0.0)
+        parts = [
+            (part.resource, part.asked, part.weight, part.strategy == LEAST)
+            for part in self.parts
+            if part.strategy in (LEAST, MOST)
+        ]
+        return mean_use(rows, parts, self.divisor, self.factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _FULL = 100
 class TaskTopologyArguments(Arguments):
     """The weight of the score."""
 
-    weight = integer("task-topology.weight", 1, "how much the score counts beside those of others")
+    weight = integer("task-topology.weight", 1, "weight of the score")
 
 
 class TaskTopologyPlugin:

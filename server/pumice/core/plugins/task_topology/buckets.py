@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -104,14 +105,13 @@ class Bucket:
         # By uid.
         self.pending: dict[str, Task] = {}
         self.request = Resources()
-        self.roles: dict[str, int] = {}
+        self.roles, self.on_node = Counter[str](), Counter[str]()
         self.bound = 0
-        self.on_node: dict[str, int] = {}
         # What its pending tasks ask for, as one number.
         self.load = 0.0
 
     def add(self, role: str, task: Task) -> None:
-        self.roles[role] = self.roles.get(role, 0) + 1
+        self.roles[role] += 1
         if task.node_name:
             self._bind(task)
             return
@@ -127,7 +127,7 @@ class Bucket:
         self._bind(task)
 
     def _bind(self, task: Task) -> None:
-        self.on_node[task.node_name] = self.on_node.get(task.node_name, 0) + 1
+        self.on_node[task.node_name] += 1
         self.bound += 1
 
     @property
@@ -144,20 +144,18 @@ class JobBuckets:
         self._of_task: dict[str, Bucket] = {}
         self.max_size = 0
         # By node: tasks that this session has placed there, by role.
-        self.placed: dict[str, dict[str, int]] = {}
+        self.placed: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._build([task for task in job.index if _has_place(task, topology)])
 
     def of(self, task: Task) -> Bucket | None:
         return self._of_task.get(task.uid)
 
     def _build(self, tasks: Iterable[Task]) -> None:
-        by_node: dict[str, Bucket] = {}
+        by_node = defaultdict[str, Bucket](self._new)
         for task in sorted(tasks, key=self._building_key):
             role = role_of(task)
             if task.node_name:
-                bucket = by_node.get(task.node_name)
-                if bucket is None:
-                    bucket = by_node[task.node_name] = self._new()
+                bucket = by_node[task.node_name]
             else:
                 bucket = self._best_for(role) or self._new()
             bucket.add(role, task)
@@ -192,8 +190,7 @@ class JobBuckets:
     def place(self, task: Task) -> None:
         role = role_of(task)
         if role:
-            here = self.placed.setdefault(task.node_name, {})
-            here[role] = here.get(role, 0) + 1
+            self.placed[task.node_name][role] += 1
         bucket = self._of_task.get(task.uid)
         if bucket is not None:
             bucket.place(task)

@@ -34,18 +34,12 @@ class ThresholdArguments(Arguments):
 class UsageArguments(Arguments):
     """Weights, thresholds and estimates."""
 
-    weight = integer(
-        "usage.weight", 5, "how much the score counts beside those of others", _NOT_NEGATIVE
-    )
-    cpu_weight = integer("cpu.weight", 1, "how much the load of the cpu counts", _NOT_NEGATIVE)
-    memory_weight = integer(
-        "memory.weight", 1, "how much the load of the memory counts", _NOT_NEGATIVE
-    )
+    weight = integer("usage.weight", 5, "weight of the score", _NOT_NEGATIVE)
+    cpu_weight = integer("cpu.weight", 1, "weight of the cpu load", _NOT_NEGATIVE)
+    memory_weight = integer("memory.weight", 1, "weight of the memory load", _NOT_NEGATIVE)
     thresholds = mapping("thresholds", ThresholdArguments, "nodes above one of these take no pods")
     estimator = mapping(
-        "estimator",
-        EstimatorArguments,
-        "estimate of the load of pods that are too new to be measured",
+        "estimator", EstimatorArguments, "load of pods that are too new to be measured"
     )
 
 

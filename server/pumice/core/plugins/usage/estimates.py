@@ -27,13 +27,10 @@ _PART = Limit(at_least=0, at_most=1, otherwise="Volcano would use the default in
 class EstimatorArguments(Arguments):
     """How the load of a pod is estimated."""
 
-    request_ratio = number("request_ratio", 0.7, "part of a pod's request", _PART)
-    burst_ratio = number("burst_ratio", 0.0, "part of what a pod may use above its request", _PART)
+    request_ratio = number("request_ratio", 0.7, "fraction of a pod's request", _PART)
+    burst_ratio = number("burst_ratio", 0.0, "fraction of limit minus request", _PART)
     risk_threshold = number(
-        "risk_threshold",
-        0.6,
-        "load of a node, from 0 to 1, from which the risk factor counts",
-        _PART,
+        "risk_threshold", 0.6, "load of a node from which the risk factor counts", _PART
     )
     risk_factor = number(
         "risk_factor",

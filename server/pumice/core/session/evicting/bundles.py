@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
@@ -11,6 +12,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+from pumice.core.session.queues import request_of
 
 _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
 # Whether the first of two bundles comes first; None: neither does.
@@ -25,16 +27,6 @@ class Bundle:
     tasks: tuple[Task, ...]
     # Without them the job has less than its minimum, so that it loses everything.
     breaks_gang: bool = False
-
-    def frees(self) -> Resources:
-        return sum_of(self.tasks)
-
-
-def sum_of(tasks: tuple[Task, ...] | list[Task]) -> Resources:
-    total = Resources()
-    for task in tasks:
-        total.add(task.request)
-    return total
 
 
 def bundles_of(job: Job, tasks: list[Task]) -> list[Bundle]:
@@ -67,15 +59,13 @@ class _Surplus:
             counts = job.role_counts(*_OCCUPIED, best_effort=True)
             self._roles = {r: counts.get(r, 0) - low for r, low in job.role_minima.items()}
         self._broken: set[str] = set()
-        self._sub_jobs: dict[str, int] = {}
+        self._sub_jobs = Counter[str]()
         for sub_job in job.sub_jobs.values() if job.min_sub_jobs else ():
             if sub_job.is_ready:
-                group = sub_job.group_id
-                self._sub_jobs[group] = self._sub_jobs.get(group, 0) + 1
+                self._sub_jobs[sub_job.group_id] += 1
             else:
                 self._broken.add(sub_job.id)
-        for group, low in job.min_sub_jobs.items():
-            self._sub_jobs[group] = self._sub_jobs.get(group, 0) - low
+        self._sub_jobs.subtract(job.min_sub_jobs)
 
     def take(self, task: Task) -> bool:
         """Takes a task from the surplus; false: the job cannot spare it."""
@@ -93,7 +83,7 @@ class _Surplus:
         sub_job = self._job.sub_job_of[task.uid]
         if sub_job.id in self._broken:
             return True
-        if self._sub_jobs.get(sub_job.group_id, 0) <= 0:
+        if self._sub_jobs[sub_job.group_id] <= 0:
             return False
         self._broken.add(sub_job.id)
         self._sub_jobs[sub_job.group_id] -= 1
@@ -134,7 +124,7 @@ def _yield_of(bundle: Bundle, need: Resources) -> float:
     if not bundle.breaks_gang:
         return inf
     gained, lost = 0.0, 0.0
-    freed, whole = bundle.frees(), bundle.job.index.total_request
+    freed, whole = request_of(bundle.tasks), bundle.job.index.total_request
     for name in need.names():
         wanted = need.get(name)
         gained += min(freed.get(name), wanted) / wanted

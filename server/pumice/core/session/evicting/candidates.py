@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.core.cache.tasks import Task
+from pumice.core.configuration import boolean
 from pumice.core.model.fit import Mask
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
+
+# Volcano has one setting for preempt, the gang actions and allocate; the gang actions read that of
+# allocate.
+REMEMBERS_ERRORS = boolean(
+    "predicateErrorCacheEnable", "remembers where pods of a role did not fit", default=True
+)
 
 
 class EvictionNodes:

@@ -13,6 +13,7 @@ from pumice.core.cache.evictable import GONE, RUNNING
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.fit import Mask
 from pumice.core.model.integers import exact_sums
 from pumice.core.model.resources import Resources
@@ -22,11 +23,11 @@ from pumice.core.session.evicting.bundles import (
     allowed_bundles,
     bundles_of,
     in_order,
-    sum_of,
 )
-from pumice.core.session.evicting.candidates import EvictionNodes
+from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS, EvictionNodes
 from pumice.core.session.placing.pending_tasks import PendingTasks, pending_tasks_of
 from pumice.core.session.placing.topology import CLUSTER_TOP
+from pumice.core.session.queues import request_of
 
 if TYPE_CHECKING:
     from pumice.core.session.placing.statement import Statement
@@ -47,26 +48,33 @@ class GangVictims:
     takes_bound: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GangLimits:
-    """How far a gang action goes."""
+class GangArguments(Arguments):
+    """The arguments of an action that evicts for a whole gang."""
 
-    most_domains: int
-    may_break_gangs: bool
-    # A node that refused a task of a role is not asked again for that role in the same trial.
-    remembers_errors: bool
+    most_domains = integer(
+        "maxDomains",
+        8,
+        "maximum number of network domains that are tried for victims",
+        Limit(above=0, otherwise="Volcano would use 8 instead"),
+    )
+    may_break_gangs = boolean(
+        "allowWholeBundle",
+        "may break whole gangs where tasks to spare are not enough",
+        default=True,
+    )
 
 
 class GangEviction:
     """Makes room for gangs in one run of a gang action."""
 
-    def __init__(
-        self, session: Session, action: str, victims: GangVictims, limits: GangLimits
-    ) -> None:
+    def __init__(self, session: Session, action: str, victims: GangVictims) -> None:
         self._session = session
         self._action = action
         self._victims = victims
-        self._limits = limits
+        self._arguments = GangArguments(session.configuration.arguments_of(action))
+        # A node that refused a task of a role is not asked again for that role in the same trial.
+        of_allocate = session.configuration.arguments_of("allocate")
+        self._remembers_errors = REMEMBERS_ERRORS.read(of_allocate)
         self._nodes = EvictionNodes(session, remembers_errors=False)
         # By queue and priority: the jobs that evictions may take from, by number.
         self._victim_jobs: dict[tuple[str, int], Mask] = {}
@@ -90,7 +98,7 @@ class GangEviction:
         if self._is_too_large(job, tasks):
             self.problem = ("no node is large enough for it",)
             return None
-        need = sum_of(tasks)
+        need = request_of(tasks)
         self.problem = ("no task may be evicted for it",)
         for domain in self._domains(job):
             statement = self._try_domain(job, need, domain)
@@ -102,7 +110,7 @@ class GangEviction:
         """Whether evictions might free enough for all tasks in a domain; false: surely not."""
         if self._is_too_large(job, tasks):
             return False
-        need, rows_of = sum_of(tasks), self._session.topology.tree.rows_of
+        need, rows_of = request_of(tasks), self._session.topology.tree.rows_of
         evictable = self._session.cache.evictable
         for within in [rows_of(domain) for domain in self._domains(job)]:
             where = self._candidates_in(job, within)
@@ -125,7 +133,7 @@ class GangEviction:
         names = list(dict.fromkeys(name for domains in gradients for name in domains))
         if not names and not topology.is_constrained(job):
             return [CLUSTER_TOP]
-        return names[: self._limits.most_domains]
+        return names[: self._arguments.most_domains]
 
     def _try_domain(self, job: Job, need: Resources, domain: str) -> Statement | None:
         session = self._session
@@ -138,7 +146,7 @@ class GangEviction:
         chosen: list[Task] = []
         for bundle in bundles:
             chosen += bundle.tasks
-            if not need.less_equal(free.clone().add(sum_of(chosen))):
+            if not need.less_equal(free.clone().add(request_of(chosen))):
                 continue
             statement = self._plan(job, domain, chosen)
             if statement is not None:
@@ -164,7 +172,7 @@ class GangEviction:
             return []
         allowed = self._session.votes.unified_evictable(self._action, job, candidates)
         bundles = allowed_bundles(ordered, {task.uid for task in allowed})
-        if not self._limits.may_break_gangs:
+        if not self._arguments.may_break_gangs:
             bundles = [bundle for bundle in bundles if not bundle.breaks_gang]
         return in_order(bundles, need, first)
 
@@ -280,7 +288,7 @@ class GangEviction:
             return None
         view = session.view(task)
         feasible = nodes.nodes_for(task, view) & view.fits_future & within
-        if self._limits.remembers_errors and task.role:
+        if self._remembers_errors and task.role:
             known = refused.get(task.role)
             if known is not None:
                 feasible = feasible & ~known

@@ -6,36 +6,14 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.evicting.domain import GangEviction, GangLimits, GangVictims
+from pumice.core.session.evicting.domain import GangEviction, GangVictims
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.waiting import EvictionVisits
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
-
-# Volcano has one setting for the gang actions and for allocate, an argument of allocate.
-REMEMBERS_ERRORS = boolean(
-    "predicateErrorCacheEnable", "remembers where pods of a role did not fit", default=True
-)
-
-
-class GangArguments(Arguments):
-    """The arguments of an action that evicts for a whole gang."""
-
-    most_domains = integer(
-        "maxDomains",
-        8,
-        "maximum number of network domains that are tried for victims",
-        Limit(above=0, otherwise="Volcano would use 8 instead"),
-    )
-    may_break_gangs = boolean(
-        "allowWholeBundle",
-        "may break whole gangs where tasks to spare are not enough",
-        default=True,
-    )
 
 
 class GangActionRun:
@@ -50,13 +28,7 @@ class GangActionRun:
         self._session = session
         self._author = author
         self._reclaims = reclaims
-        arguments = GangArguments(session.configuration.arguments_of(author))
-        limits = GangLimits(
-            arguments.most_domains,
-            may_break_gangs=arguments.may_break_gangs,
-            remembers_errors=REMEMBERS_ERRORS.read(session.configuration.arguments_of("allocate")),
-        )
-        self._eviction = GangEviction(session, author, victims, limits)
+        self._eviction = GangEviction(session, author, victims)
 
     def run(self) -> None:
         visits = EvictionVisits(self._session, self._author)

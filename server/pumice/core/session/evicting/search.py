@@ -74,7 +74,8 @@ class VictimSearch:
         self._marks = VictimMarks(session, rules)
         self._generation = -1
         self._known_rows: dict[tuple[int, VictimFilter], _KnownRows] = {}
-        self._residents: dict[int, list[tuple[Task, Job]]] = {}
+        # By row.
+        self._residents = Memo(self._find_residents)
         self._sync()
 
     # Queries of actions.
@@ -94,15 +95,15 @@ class VictimSearch:
         Tasks that the action places on a node are pipelined, which no victim is. So the result
         stays valid while the action runs.
         """
-        residents = self._residents.get(row)
-        if residents is None:
-            jobs = self._session.jobs
-            residents = self._residents[row] = [
-                (task, job)
-                for task in self._session.table.rows[row].tasks_in_order()
-                if task.pod.preemptable and (job := jobs.get(task.job_id)) is not None
-            ]
-        return residents
+        return self._residents[row]
+
+    def _find_residents(self, row: int) -> list[tuple[Task, Job]]:
+        jobs = self._session.jobs
+        return [
+            (task, job)
+            for task in self._session.table.rows[row].tasks_in_order()
+            if task.pod.preemptable and (job := jobs.get(task.job_id)) is not None
+        ]
 
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""

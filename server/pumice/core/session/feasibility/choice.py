@@ -36,23 +36,21 @@ class NodeChoice:
 
     def scores(self, task: Task, view: ClassView, rows: Rows) -> Scores:
         """Totals of the candidates: node order first, then batch order, as floats are summed."""
-        chains = self._session.chains
-        order = view.order[rows]
-        for function in chains.flat("task_score"):
-            extra = function(task, rows)
-            if extra is not None:
-                order = order + extra
-        for function in chains.flat("node_score"):
+        order = self._with("task_score", view.order[rows], task, rows)
+        for function in self._session.chains.flat("node_score"):
             names = self._session.table.names
             order = order + np.array([function(task, names[row]) for row in rows])
-        batch = view.batch[rows]
-        for function in chains.flat("task_batch_score"):
-            extra = function(task, rows)
-            if extra is not None:
-                batch = batch + extra
+        batch = self._with("task_batch_score", view.batch[rows], task, rows)
         self._session.count("candidates_scored", len(rows))
-        totals: Scores = order + batch
-        return totals
+        return order + batch
+
+    def _with(self, point: str, scores: Scores, task: Task, rows: Rows) -> Scores:
+        """The scores, and those of all plugins of a point."""
+        for function in self._session.chains.flat(point):
+            extra: Scores | None = function(task, rows)
+            if extra is not None:
+                scores = scores + extra
+        return scores
 
     def _best_by_plugin(self, task: Task, rows: Rows, totals: Scores) -> int | None:
         functions = self._session.chains.flat("best_node")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import PODS_COLUMN, NodeTable
-from pumice.core.cache.tasks import Task
-from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal, refusals_by_row
+from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.rows import NodeRows
@@ -29,13 +31,12 @@ class Feasibility:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._filters: list[tuple[str, Any, Any, Any]] | None = None
         # Uids of tasks with a nominated node for which the pre-predicates were asked.
         self._prepared: set[str] = set()
         # By class: nodes that it could get by evictions, and the refusals that follows from.
         self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
         # By class: whether rows refuse it for no other reason than too many pods.
-        self._pods_only: dict[int, bool] = {}
+        self._pods_only = Memo(self._asks_for_pods_only)
 
     def prepare(self, task: Task) -> None:
         """Notes that the pre-predicates were asked about a task, or need not be."""
@@ -94,18 +95,11 @@ class Feasibility:
             if answer is None:
                 continue
             # A bare text is an error of the plugin's, which no eviction cures.
-            reason, final = (
-                (answer.reason, answer.unresolvable)
-                if isinstance(answer, Refusal)
-                else (str(answer), True)
-            )
-            rows.setdefault((reason, final), []).append(row)
-        refusals = []
-        for (reason, final), which in rows.items():
-            mask = np.zeros(len(table), dtype=np.bool_)
-            mask[which] = True
-            refusals.append(Refusal(reason, mask, final))
-        return refusals
+            key = (str(answer), True)
+            if isinstance(answer, Refusal):
+                key = (answer.reason, answer.unresolvable)
+            rows.setdefault(key, []).append(row)
+        return refusals_by_row(rows, len(table))
 
     def refusals(self, task: Task, view: ClassView) -> list[list[Refusal]]:
         """All refusals, plugin by plugin in the order of asking."""
@@ -123,28 +117,20 @@ class Feasibility:
                 result.append(of_plugin)
         return result
 
-    def refused_by(self, task: Task, view: ClassView, row: int) -> list[Refusal] | str:
+    def refused_by(
+        self, task: Task, view: ClassView, row: int, *, nominated: bool = False
+    ) -> list[Refusal] | str:
         """Why one node refuses the task, by the first plugin that does; nothing: it does not.
 
-        A text is not a refusal but a plugin's error.
+        A text is not a refusal but a plugin's error. Of the ``nominated`` node, Volcano asks its
+        filters even where this session has not prepared them for the task. They fail then, and that
+        counts as a refusal that an eviction may cure.
         """
-        return self._refused_by(task, view, row, prepared=True)
-
-    def nominated_refused_by(self, task: Task, view: ClassView, row: int) -> list[Refusal] | str:
-        """The same for the nominated node before a preemption.
-
-        Volcano asks its filters here even where this session has not prepared them for the task.
-        They fail then, and that counts as a refusal that an eviction may cure.
-        """
-        return self._refused_by(task, view, row, prepared=task.uid in self._prepared)
-
-    def _refused_by(
-        self, task: Task, view: ClassView, row: int, *, prepared: bool
-    ) -> list[Refusal] | str:
+        prepared = not nominated or task.uid in self._prepared
         pre_predicates = dict(self._session.chains.named("pre_predicate"))
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
         static = view.class_refusals()
-        for name, by_row, by_task, by_node in self._predicates():
+        for name, by_row, by_task, by_node in self._predicates:
             refusals = (
                 [r for r in view.row_refusals(name, by_row, rows) if r.rows[0]] if by_row else []
             )
@@ -165,45 +151,36 @@ class Feasibility:
 
     def is_refused(self, task: Task, view: ClassView, row: int) -> bool:
         """Whether one node refuses the task, or a plugin cannot tell."""
-        if len(self._predicates()) == 1 and self._asks_for_pods_only(view) and self.is_static(task):
+        if len(self._predicates) == 1 and self._pods_only[view.class_] and self.is_static(task):
             table = self._session.table
             full = table.allocatable.item(PODS_COLUMN, row) <= table.kube_pods.item(row)
             return full or not view.static_ok.item(row)
         return bool(self.refused_by(task, view, row))
 
-    def _asks_for_pods_only(self, view: ClassView) -> bool:
+    def _asks_for_pods_only(self, class_: TaskClass) -> bool:
         """Whether all row predicates are the one that an eviction cures."""
-        known = self._pods_only.get(view.class_.number)
-        if known is None:
-            flat = self._session.chains.flat("row_predicate")
-            rules = [rule for rule in flat if is_about(rule, view.class_)]
-            known = bool(rules) and all(
-                isinstance(rule, RowTerms) and isinstance(rule.term(view.class_), PodLimit)
-                for rule in rules
-            )
-            self._pods_only[view.class_.number] = known
-        return known
+        flat = self._session.chains.flat("row_predicate")
+        rules = [rule for rule in flat if is_about(rule, class_)]
+        return bool(rules) and all(
+            isinstance(rule, RowTerms) and isinstance(rule.term(class_), PodLimit) for rule in rules
+        )
 
+    @cached_property
     def _predicates(self) -> list[tuple[str, Any, Any, Any]]:
         """The plugins that filter, in order, with what each asks by row, task and node."""
-        if self._filters is None:
-            chains = self._session.chains
-            static = {name for name, _ in chains.named("class_predicate")}
-            by_row, by_task = (
-                dict(chains.named("row_predicate")),
-                dict(chains.named("task_predicate")),
-            )
-            by_node = dict(chains.named("node_predicate"))
-            self._filters = [
-                (name, by_row.get(name), by_task.get(name), by_node.get(name))
-                for name in self._session.plugin_names
-                if name in {*static, *by_row, *by_task, *by_node}
-            ]
-        return self._filters
+        points = ("class_predicate", "row_predicate", "task_predicate", "node_predicate")
+        by_class, by_row, by_task, by_node = (
+            dict(self._session.chains.named(point)) for point in points
+        )
+        return [
+            (name, by_row.get(name), by_task.get(name), by_node.get(name))
+            for name in self._session.plugin_names
+            if name in {*by_class, *by_row, *by_task, *by_node}
+        ]
 
     def resolvable_by_eviction(self, task: Task, view: ClassView) -> Mask:
         """Nodes whose failing predicates an eviction could resolve."""
-        if len(self._predicates()) == 1 and self.is_static(task):
+        if len(self._predicates) == 1 and self.is_static(task):
             return self._resolvable_of_class(view)
         failed = np.zeros(len(self._session.table), dtype=np.bool_)
         unresolvable = failed.copy()
@@ -219,7 +196,7 @@ class Feasibility:
 
     def _resolvable_of_class(self, view: ClassView) -> Mask:
         """The same where one plugin alone filters, and by class and row alone."""
-        name, by_row, _, _ = self._predicates()[0]
+        name, by_row, _, _ = self._predicates[0]
         known = self._curable.get(view.class_.number)
         if known is None or known[0] is not view.static:
             curable = np.ones(len(self._session.table), dtype=np.bool_)
@@ -229,7 +206,7 @@ class Feasibility:
             curable.setflags(write=False)
             known = self._curable[view.class_.number] = (view.static, curable)
         curable = known[1]
-        if self._asks_for_pods_only(view):
+        if self._pods_only[view.class_]:
             return curable
         rows = NodeRows(self._session.table)
         for refusal in view.row_refusals(name, by_row, rows) if by_row else ():

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.memo import Memo
 from pumice.core.model.pod import Pod
 from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
 from pumice.core.session.policies import CandidateTerms, PlainRule
@@ -67,28 +68,28 @@ class PlainTasks:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._classes: dict[int, _OfClass] = {}
+        self._classes = Memo(self._ask)
 
     def is_class_plain(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are plain and pass the pre-predicates."""
-        return self._of(class_).is_plain
+        return self._classes[class_].is_plain
 
     def is_class_filtered(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are filtered by class and pass the pre-predicates."""
-        known = self._of(class_)
+        known = self._classes[class_]
         return known.passes and known.filter_tests == ()
 
     def is_plain(self, task: Task) -> bool:
         if task.pod.nominated_node_name:
             return False
-        known = self._of(task.class_)
+        known = self._classes[task.class_]
         if known.filter_tests is None or known.score_tests is None:
             return False
         return all(test(task) for test in (*known.filter_tests, *known.score_tests))
 
     def is_filtered_by_class(self, task: Task) -> bool:
         """Whether its class's view says where the task can go, and the pre-predicates pass."""
-        known = self._of(task.class_)
+        known = self._classes[task.class_]
         if known.passes and known.filter_tests == ():
             return True
         if task.pod.nominated_node_name or known.filter_tests is None:
@@ -100,13 +101,12 @@ class PlainTasks:
 
     def is_scored_by_class(self, task: Task) -> bool:
         """Whether no score depends on the task or on the other candidates."""
-        tests = self._of(task.class_).score_tests
+        tests = self._classes[task.class_].score_tests
         return tests is not None and all(test(task) for test in tests)
 
     def filtered_first(self, tasks: list[Task]) -> list[Task]:
         """The first tasks, all of one class, that are filtered by it."""
-        class_ = tasks[0].class_
-        known = self._classes.get(class_.number) or self._of(class_)
+        known = self._classes[tasks[0].class_]
         if known.passes and known.filter_tests == ():
             return tasks
         if known.filter_tests is None:
@@ -119,13 +119,13 @@ class PlainTasks:
 
     def terms_of(self, task: Task) -> tuple[CandidateTerm, ...] | None:
         """What is added to the scores of the class: terms that the kernel knows; None: others."""
-        known = self._of(task.class_)
+        known = self._classes[task.class_]
         return _NO_TERMS if known.score_tests == () else known.terms(task, known.term_tests)
 
     def terms_of_all(self, tasks: list[Task]) -> tuple[CandidateTerm, ...] | None:
         """The same for all tasks, of one class and job; None also where one is not filtered by class."""
         first = tasks[0]
-        known = self._classes.get(first.class_.number) or self._of(first.class_)
+        known = self._classes[first.class_]
         if known.is_plain:
             return _NO_TERMS
         if len(self.filtered_first(tasks)) < len(tasks):
@@ -135,12 +135,6 @@ class PlainTasks:
                 return None
         is_scored = known.score_tests == ()
         return _NO_TERMS if is_scored else known.terms(first, known.filtered_term_tests)
-
-    def _of(self, class_: TaskClass) -> _OfClass:
-        known = self._classes.get(class_.number)
-        if known is None:
-            known = self._classes[class_.number] = self._ask(class_)
-        return known
 
     def _ask(self, class_: TaskClass) -> _OfClass:
         chains, rules = self._session.chains, self._session.hooks.is_plain

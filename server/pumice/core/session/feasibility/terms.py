@@ -5,6 +5,7 @@ Each can be evaluated by NumPy too, with the same result to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,24 +38,35 @@ class Fullness:
     factor: float
 
     def evaluate(self, rows: NodeRows) -> Floats:
-        total = np.zeros(len(rows))
-        fits = np.ones(len(rows), dtype=np.bool_)
-        # Pipelined tasks are not in use yet: such a node looks emptier than it will be.
-        used, allocatable = rows.used, rows.allocatable
-        for name, asked, weight in self.parts:
-            column = rows.column(name)
-            if not weight or column is None:
-                continue
-            capacity = allocatable[column]
-            exists = capacity != 0
-            then = used[column] + asked
-            fits &= ~exists | (then <= capacity)
-            total = total + np.divide(
-                then * weight, capacity, out=np.zeros(len(rows)), where=exists
-            )
-        if self.divisor > 0:
-            total = total / self.divisor
-        return np.where(fits, total * self.factor, 0.0)
+        parts = [(*part, False) for part in self.parts]
+        return mean_use(rows, parts, self.divisor, self.factor)
+
+
+def mean_use(
+    rows: NodeRows, parts: Iterable[tuple[str, float, float, bool]], divisor: float, factor: float
+) -> Floats:
+    """The weighted mean of what would be in use of each resource, or of what would be free.
+
+    Each part has the resource, what is asked of it, its weight, and whether the free part counts.
+    The result is 0 where the node would be more than full.
+    """
+    total = np.zeros(len(rows))
+    fits = np.ones(len(rows), dtype=np.bool_)
+    # Pipelined tasks are not in use yet: such a node looks emptier than it will be.
+    used, allocatable = rows.used, rows.allocatable
+    for name, asked, weight, by_free in parts:
+        column = rows.column(name)
+        if not weight or column is None:
+            continue
+        capacity = allocatable[column]
+        exists = capacity != 0
+        then = used[column] + asked
+        fits &= ~exists | (then <= capacity)
+        counted = capacity - then if by_free else then
+        total = total + np.divide(counted * weight, capacity, out=np.zeros(len(rows)), where=exists)
+    if divisor > 0:
+        total = total / divisor
+    return np.where(fits, total * factor, 0.0)
 
 
 KernelTerm = PodLimit | Fullness | AmountScore

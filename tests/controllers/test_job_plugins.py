@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from pumice.controllers.job.defaults import effective
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body
-from pumice.controllers.job.types import Job, JobSpec, effective
+from pumice.controllers.job.types import Job, JobSpec
 from tests.controllers.jobs import job, task
 
 

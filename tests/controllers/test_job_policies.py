@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from pumice.controllers.job.defaults import effective
 from pumice.controllers.job.groups import group_body, group_patch, min_resources
 from pumice.controllers.job.idle_policies import idle_policies
-from pumice.controllers.job.lifecycle import Eviction, answers, failing_tasks
-from pumice.controllers.job.types import Job, JobSpec, Pod, PodGroup, effective
+from pumice.controllers.job.lifecycle import Eviction, answers, failing_pods
+from pumice.controllers.job.types import Job, JobSpec, Pod, PodGroup
 from tests.controllers.jobs import job, policy, task
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -136,10 +137,24 @@ def test_a_task_that_restarts_all_the_time_is_answered_after_its_timeout() -> No
     status: dict[str, Any] = {"containerStatuses": [{"restartCount": 3}]}
     status["conditions"] = [{"type": "Ready", "lastTransitionTime": "2026-01-01T09:00:00Z"}]
     crashing = pod("a-0", **status)
-    assert failing_tasks(spec, 0, [crashing]) == ["a"]
-    assert failing_tasks(spec, 1, [crashing]) == []
-    (answer,) = answers(spec, 0, [crashing], None, (), {"a": CREATED_MS})
+    assert crashing.metadata.annotations is not None
+    crashing.metadata.annotations["pumice.sh/failing-since"] = CREATED
+    assert failing_pods(spec, 0, [crashing]) == {"a": [crashing]}
+    assert failing_pods(spec, 1, [crashing]) == {}
+    (answer,) = answers(spec, 0, [crashing], None, (), CREATED_MS + 9_000)
     assert answer.due_ms == CREATED_MS + 60_000
+
+
+def test_without_an_annotation_the_last_restart_counts_and_then_the_time_of_the_look() -> None:
+    spec = spec_of(task("a", 2), policies=[policy("RestartTask", "TaskFailed", timeout="60s")])
+    at = "2026-01-01T00:00:05Z"
+    statuses = [{"restartCount": 3, "lastState": {"terminated": {"finishedAt": at}}}]
+    pods = [pod("a-0", containerStatuses=statuses), pod("a-1")]
+    (answer,) = answers(spec, 0, pods, None, (), CREATED_MS + 9_000)
+    assert answer.due_ms == CREATED_MS + 65_000
+    bare = [pod("a-0", containerStatuses=[{"restartCount": 3}])]
+    (answer,) = answers(spec, 0, bare, None, (), CREATED_MS + 9_000)
+    assert answer.due_ms == CREATED_MS + 69_000
 
 
 @pytest.mark.parametrize(

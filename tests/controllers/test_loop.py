@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pumice.adapters.kubernetes.object_head import HEAD
+from pumice.adapters.runtime.clock import end_tasks
 from pumice.controllers.resources import CONFIG_MAPS, PODS
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan, Reference
 from pumice.controllers.runtime.cache import ObjectCache
@@ -173,6 +174,51 @@ async def test_a_reconcile_that_raises_stops_no_other_key(fake_api: FakeApi, loo
     loops.start(Buggy())
     await until(lambda: labels(fake_api, "good").get("done"))
     await until(lambda: loops.metrics.counted("reconciles", result="failed") >= 1)
+
+
+async def test_keys_that_cannot_be_told_end_no_watch(fake_api: FakeApi, loops: Loops) -> None:
+    class Buggy(OnePodEach):
+        def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+            if change.seen.metadata.name == "bad":
+                raise ZeroDivisionError
+            return super().keys(change, caches)
+
+    for name in ("bad", "good"):
+        fake_api.put("configmaps", owner(name))
+    loops.start(Buggy())
+    await until(lambda: labels(fake_api, "good").get("done"))
+    assert not loops.tasks[0].done()
+
+
+async def test_work_that_was_cut_off_is_done_when_the_process_leads_again(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    """A process that loses its lease and wins it again may be the only one."""
+    fake_api.trouble = [Trouble("POST", "/pods$", status=503, seconds=30.0)]
+    fake_api.put("configmaps", owner("a"))
+    loop = loops.start(OnePodEach())
+    await until(lambda: fake_api.made("POST", "/pods$"))
+    await end_tasks(loops.tasks.pop())
+    fake_api.trouble.clear()
+    loops.tasks.append(asyncio.create_task(loop.work()))
+    await until(lambda: labels(fake_api, "a").get("done"))
+
+
+async def test_an_object_of_an_earlier_owner_is_told_once(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.put("configmaps", owner("a"))
+    reference = {"name": "a", "uid": "earlier", "controller": True}
+    held = {"namespace": "ns", "name": "a", "ownerReferences": [reference]}
+    fake_api.put("pods", {"metadata": held})
+    loops.start(OnePodEach())
+    await until(lambda: len(fake_api.made("POST", "/pods$")) >= 5)
+    fake_api.remove("pods", "ns", "a")
+    await until(lambda: labels(fake_api, "a").get("done"))
+    await until(lambda: any(b.get("reason") == "Made" for b in fake_api.objects.values()))
+    told = [b for b in fake_api.objects.values() if b.get("reason") == "FailedCreate"]
+    assert [(one["message"], one.get("count", 1)) for one in told] == [
+        ("no pod: Pod ns/a exists already and belongs to an earlier None a", 1)
+    ]
+    assert not fake_api.made("PATCH", "/events/")
 
 
 async def test_a_deletion_is_known_at_once(fake_api: FakeApi, loops: Loops) -> None:

@@ -75,6 +75,8 @@ def test_pods_that_are_over_need_no_group() -> None:
         ("1.5", 1),
         ("²", 1),
         ("9" * 30, 2**31 - 1),
+        ("9" * 5000, 2**31 - 1),
+        ("0" * 5000 + "3", 3),
     ],
 )
 def test_the_owner_says_how_many_are_needed(text: str, least: int) -> None:

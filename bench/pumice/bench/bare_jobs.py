@@ -16,9 +16,10 @@ from pumice.adapters.kubernetes.session import MERGE, ApiSession
 from pumice.bench import api_server
 from pumice.bench.api_server import GROUPS, NAMESPACE, PODS
 from pumice.bench.clusters import Size
+from pumice.controllers.job.defaults import effective
 from pumice.controllers.job.groups import group_body
 from pumice.controllers.job.pods import group_name, pod_body
-from pumice.controllers.job.types import Job, JobSpec, effective
+from pumice.controllers.job.types import Job, JobSpec
 from pumice.controllers.runtime.objects import Metadata
 
 JOBS: Final = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"

@@ -45,6 +45,16 @@ def parse_int(text: str, bits: int = 64) -> int | None:
     return number if -(1 << (bits - 1)) <= number < 1 << (bits - 1) else None
 
 
+def min_member(text: str) -> int:
+    """The number of pods that an owner's annotation asks for; 1 for text that is no such number."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal()):
+        return 1
+    most = (1 << 31) - 1
+    significant = digits.lstrip("0") or "0"
+    return min(int(significant), most) if len(significant) <= len(str(most)) else most
+
+
 def parse_decimal(text: str) -> float | None:
     """``strconv.ParseFloat`` for decimal numbers; None for text that it rejects."""
     return float(text) if _DECIMAL.fullmatch(text) else None

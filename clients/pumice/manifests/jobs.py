@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pumice.manifests.documents import Document, Note, Origin
 from pumice.manifests.errors import ManifestError
+from pumice.manifests.golang import min_member
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 DEFAULT_SCHEDULER: Final = "volcano"
@@ -276,8 +277,7 @@ def _workload(document: Document, field: str, scheduler_name: str) -> Iterator[D
     )
     if not annotations.get(GROUP_NAME):
         held = owner.mapping(owner.metadata, "annotations")
-        least = str(held.get("scheduling.volcano.sh/group-min-member", "1"))
-        minimum = int(least) if least.isdecimal() else 1
+        minimum = min_member(str(held.get("scheduling.volcano.sh/group-min-member", "1")))
         yield owner.made(_group(owner, group, minimum, annotations), "", group)
     for index in range(count):
         pod = _pod(owner, f"{owner.name}-{index}", template, {}, {GROUP_NAME: group})

@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from pumice.controllers.job.counts import counters_differ
-from pumice.controllers.job.lifecycle import Eviction, failing_tasks
+from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.lifecycle import Eviction
 from pumice.controllers.job.pods import group_name
 from pumice.controllers.job.reconcile import Seen, reconcile
 from pumice.controllers.job.types import (
@@ -19,7 +20,6 @@ from pumice.controllers.job.types import (
     PodGroup,
     PriorityClass,
     Queue,
-    effective,
 )
 from pumice.controllers.job.volumes import claim_names
 from pumice.controllers.options import ControllerOptions
@@ -102,8 +102,6 @@ class JobController:
         self._evictions: dict[Key, dict[str, Eviction]] = {}
         # Since when the stored counters of jobs are out of date.
         self._outdated_ms: dict[Key, int] = {}
-        # Since when tasks of jobs restart too often.
-        self._failing: dict[Key, dict[str, int]] = {}
         # Jobs whose PodGroup changed since the last look.
         self._new_conditions: set[Key] = set()
         # Specs with defaults, by uid and generation.
@@ -165,7 +163,7 @@ class JobController:
     def _see_job(self, change: Change[Job]) -> None:
         key = change.seen.metadata.key
         if change.new is None:
-            for held in (self._evictions, self._outdated_ms, self._failing):
+            for held in (self._evictions, self._outdated_ms):
                 held.pop(key, None)
             self._new_conditions.discard(key)
             self._specs.pop(change.seen.metadata.uid, None)
@@ -207,10 +205,10 @@ class JobController:
                 key=lambda one: (one.metadata.creation_timestamp, one.metadata.name),
             )
         )
-        if job is None:
-            return Orphans(commands, now_ms) if commands else None
         has_new_conditions = key in self._new_conditions
         self._new_conditions.discard(key)
+        if job is None:
+            return Orphans(commands, now_ms) if commands else None
         spec = self._spec_of(job)
         uid = job.metadata.uid
         namespace = job.metadata.namespace
@@ -233,27 +231,7 @@ class JobController:
             now_ms,
             self._outdated_for_ms(key, job, pods, now_ms),
             queue.status.state if queue is not None and queue.is_shut else "",
-            self._failing_of(key, job, spec, pods, now_ms),
         )
-
-    def _failing_of(
-        self, key: Key, job: Job, spec: JobSpec, pods: Sequence[Pod], now_ms: int
-    ) -> dict[str, int]:
-        """Since when tasks restart too often; kept only where a policy waits for some time."""
-        policies = [
-            *(spec.policies or ()),
-            *(p for t in spec.tasks or () for p in t.policies or ()),
-        ]
-        if not any(policy.timeout for policy in policies):
-            return {}
-        held = self._failing.get(key, {})
-        names = failing_tasks(spec, job.status.version, pods)
-        found = {name: held.get(name, now_ms) for name in names}
-        if found:
-            self._failing[key] = found
-        else:
-            self._failing.pop(key, None)
-        return found
 
     def _outdated_for_ms(self, key: Key, job: Job, pods: Sequence[Pod], now_ms: int) -> int:
         """How long the stored counters have been out of date; 0 when they are right."""

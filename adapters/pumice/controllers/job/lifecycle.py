@@ -1,15 +1,25 @@
 """Lifecycle events of a Job, and the policies that answer them.
 
 Events are read from the state: a failed pod is an event for as long as it is there, and a process that
-was killed finds it again. Only evictions, which leave no trace, are remembered by the controller.
+was killed finds it again. Only evictions, which leave no trace, are remembered by the controller, until
+the pod that replaces an evicted one says so in an annotation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pumice.controllers.job.times import milliseconds
-from pumice.controllers.job.types import Action, JobSpec, Pod, PodGroup, Policy, Task
+from pumice.controllers.job.types import (
+    EVICTED_AT,
+    FAILING_SINCE,
+    Action,
+    JobSpec,
+    Pod,
+    PodGroup,
+    Policy,
+    Task,
+)
 from pumice.manifests.golang import parse_duration_ns
 
 ANY: Final = "*"
@@ -65,17 +75,14 @@ def answers(
     pods: Sequence[Pod],
     group: PodGroup | None,
     evictions: Iterable[Eviction],
-    failing_ms: Mapping[str, int] | None = None,
+    now_ms: int = 0,
 ) -> list[Answer]:
-    """All events that a policy answers with an action, those first that are due first.
-
-    `failing_ms` says since when tasks restart too often: no field of a pod does.
-    """
+    """All events that a policy answers with an action, those first that are due first."""
     if not spec.policies and not any(task.policies for task in spec.tasks or ()):
         return []
     found = []
     by_name = {pod.metadata.name: pod for pod in pods}
-    for event in _events(spec, version, pods, group, evictions, failing_ms or {}):
+    for event in _events(spec, version, pods, group, evictions, now_ms):
         answer = _answer(spec, event)
         if answer is None or answer.action is Action.SYNC:
             continue
@@ -83,6 +90,12 @@ def answers(
             continue
         found.append(answer)
     return sorted(found, key=lambda answer: answer.due_ms)
+
+
+def has_timeouts(spec: JobSpec) -> bool:
+    """Whether a policy answers an event only after some time."""
+    policies = [*(spec.policies or ()), *(p for t in spec.tasks or () for p in t.policies or ())]
+    return any(policy.timeout for policy in policies)
 
 
 def _still_matters(replacement: Pod | None, answer: Answer) -> bool:
@@ -98,18 +111,14 @@ def _events(
     pods: Sequence[Pod],
     group: PodGroup | None,
     evictions: Iterable[Eviction],
-    failing_ms: Mapping[str, int],
+    now_ms: int,
 ) -> Iterator[LifecycleEvent]:
-    for one in evictions:
-        if one.version >= version:
-            yield LifecycleEvent(POD_EVICTED, one.at_ms, one.task, one.pod, one.partition)
     current = _current(pods, version)
+    yield from _evictions(evictions, current, version)
     for pod in current:
         if pod.status.phase == "Failed":
             yield _pod_event(POD_FAILED, pod)
-    for task in spec.tasks or ():
-        mine = [pod for pod in pods if pod.task == task.name]
-        yield from _task_events(task, mine, current, failing_ms.get(task.name, 0))
+    yield from _events_of_tasks(spec, pods, current, now_ms)
     if group is not None and group.status.phase == "Unknown" and not group.metadata.is_terminating:
         times = [one.last_transition_time or "" for one in group.status.conditions or ()]
         since = max(times, default="") or group.metadata.creation_timestamp
@@ -118,6 +127,21 @@ def _events(
         if pod.status.phase == "Pending":
             created = milliseconds(pod.metadata.creation_timestamp)
             yield LifecycleEvent(POD_PENDING, created, pod.task, pod.metadata.name, pod.partition)
+
+
+def _evictions(
+    evictions: Iterable[Eviction], current: Sequence[Pod], version: int
+) -> Iterator[LifecycleEvent]:
+    """Evictions that the controller remembers, and those that only a replacement tells of."""
+    known = set()
+    for one in evictions:
+        known.add(one.pod)
+        if one.version >= version:
+            yield LifecycleEvent(POD_EVICTED, one.at_ms, one.task, one.pod, one.partition)
+    for pod in current:
+        at_ms = milliseconds(pod.metadata.annotation(EVICTED_AT))
+        if at_ms and pod.metadata.name not in known:
+            yield LifecycleEvent(POD_EVICTED, at_ms, pod.task, pod.metadata.name, pod.partition)
 
 
 def _current(pods: Sequence[Pod], version: int) -> list[Pod]:
@@ -129,16 +153,35 @@ def _current(pods: Sequence[Pod], version: int) -> list[Pod]:
     ]
 
 
-def failing_tasks(spec: JobSpec, version: int, pods: Sequence[Pod]) -> list[str]:
-    """Names of the tasks whose containers have restarted too often."""
-    current = _current(pods, version)
-    return [task.name for task in spec.tasks or () if _restarting(task, current)]
+def failing_pods(spec: JobSpec, version: int, pods: Sequence[Pod]) -> dict[str, list[Pod]]:
+    """The live pods of each task whose containers have restarted too often."""
+    by_task = _by_task(_current(pods, version))
+    found = {task.name: _restarting(task, by_task.get(task.name, ())) for task in spec.tasks or ()}
+    return {name: held for name, held in found.items() if held}
+
+
+def _by_task(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(pod.task, []).append(pod)
+    return found
 
 
 def _restarting(task: Task, pods: Iterable[Pod]) -> list[Pod]:
     """The live pods of a task, if their containers have restarted too often; else none."""
-    alive = [p for p in pods if p.task == task.name and p.status.phase in ("Running", "Pending")]
+    alive = [pod for pod in pods if pod.status.phase in ("Running", "Pending")]
     return alive if sum(pod.restarts for pod in alive) >= task.max_retry else []
+
+
+def failing_since_ms(pods: Sequence[Pod], now_ms: int) -> int:
+    """Since when a task restarts too often: as a pod's annotation says, else since the last restart.
+
+    Kubernetes stores only the last restart of a container, so the first one too many is annotated.
+    """
+    stored = [milliseconds(pod.metadata.annotation(FAILING_SINCE)) for pod in pods]
+    if found := [time_ms for time_ms in stored if time_ms]:
+        return min(found)
+    return max((milliseconds(pod.restarted_at) for pod in pods), default=0) or now_ms
 
 
 def _pod_event(event: str, pod: Pod) -> LifecycleEvent:
@@ -152,20 +195,28 @@ def _pod_event(event: str, pod: Pod) -> LifecycleEvent:
     )
 
 
-def _task_events(
-    task: Task, pods: Sequence[Pod], current: Sequence[Pod], failing_ms: int
+def _events_of_tasks(
+    spec: JobSpec, pods: Sequence[Pod], current: Sequence[Pod], now_ms: int
 ) -> Iterator[LifecycleEvent]:
-    mine = [pod for pod in current if pod.task == task.name]
+    all_pods, current_pods = _by_task(pods), _by_task(current)
+    for task in spec.tasks or ():
+        mine = current_pods.get(task.name, [])
+        yield from _task_events(task, all_pods.get(task.name, []), mine, now_ms)
+
+
+def _task_events(
+    task: Task, pods: Sequence[Pod], current: Sequence[Pod], now_ms: int
+) -> Iterator[LifecycleEvent]:
     succeeded = [pod for pod in pods if pod.status.phase == "Succeeded"]
     # A pod that was kept over a resume completes nothing again.
-    fresh = [pod for pod in mine if pod.status.phase == "Succeeded"]
+    fresh = [pod for pod in current if pod.status.phase == "Succeeded"]
     if fresh and len(succeeded) >= task.replicas > 0:
         last = max(fresh, key=lambda pod: (milliseconds(pod.changed_at), pod.metadata.name))
         yield _pod_event(TASK_COMPLETED, last)
-    if restarting := _restarting(task, mine):
+    if restarting := _restarting(task, current):
         worst = max(restarting, key=lambda pod: (pod.restarts, pod.metadata.name))
         event = _pod_event(TASK_FAILED, worst)
-        yield replace(event, since_ms=failing_ms) if failing_ms else event
+        yield replace(event, since_ms=failing_since_ms(restarting, now_ms))
 
 
 def _answer(spec: JobSpec, event: LifecycleEvent) -> Answer | None:

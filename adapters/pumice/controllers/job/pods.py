@@ -5,8 +5,10 @@ from typing import Any, Final
 
 from pumice.controllers.job.plugins import PodContext, apply_plugins
 from pumice.controllers.job.plugins.context import containers
+from pumice.controllers.job.times import shown_exactly
 from pumice.controllers.job.types import (
     API_VERSION,
+    EVICTED_AT,
     GROUP_NAME,
     JOB_FORWARDING,
     JOB_NAME,
@@ -49,11 +51,19 @@ def group_name(job: Job) -> str:
 
 
 def pod_body(
-    job: Job, spec: JobSpec, task: Task, index: int, *, is_forwarded: bool, group: str = ""
+    job: Job,
+    spec: JobSpec,
+    task: Task,
+    index: int,
+    *,
+    is_forwarded: bool,
+    group: str = "",
+    evicted_ms: int = 0,
 ) -> Manifest:
     """A pod of a task. The template's own name and namespace are ignored. Raises ValueError.
 
     `group` is the name of the PodGroup, which old versions of Volcano named after the job.
+    `evicted_ms` is when the pod was evicted that this one replaces; 0: none was.
     """
     metadata = job.metadata
     template = task.template.get("metadata") or {}
@@ -77,6 +87,8 @@ def pod_body(
         },
         "spec": pod_spec,
     }
+    if evicted_ms:
+        body["metadata"]["annotations"][EVICTED_AT] = shown_exactly(evicted_ms)
     apply_plugins(PodContext(job, spec, task, index), body)
     _drop_empty(pod_spec)
     return body

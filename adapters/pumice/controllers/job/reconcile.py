@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from pumice.controllers.job.counts import count_pods
+from pumice.controllers.job.failing import failing_marks
 from pumice.controllers.job.killing import is_stale_group, pods_to_delete
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import TARGETED, Facts, Kill, rule_for
@@ -72,8 +73,6 @@ class Seen:
     outdated_ms: int = STARTING_COUNTERS_MS
     # The state of a queue that takes no jobs; "": it takes jobs.
     shut: str = ""
-    # Since when tasks restart too often, by name.
-    failing_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def about(self) -> Reference:
@@ -97,14 +96,16 @@ def reconcile(seen: Seen | Orphans) -> Plan:
         seen.pods,
         _current_group(seen),
         seen.evictions,
-        seen.failing_ms,
+        seen.now_ms,
     )
     due = next((one for one in found if one.due_ms <= seen.now_ms), None)
     if due is not None and _has_effect(seen, due.action, due):
         reason = str(due.event)
         return Plan(_execute(seen, due.action, reason, due, ()))
     waits = [one.due_ms - seen.now_ms for one in found if one.due_ms > seen.now_ms]
-    return _with_wait(_sync(seen), min(waits, default=None))
+    plan = _with_wait(_sync(seen), min(waits, default=None))
+    marks = failing_marks(seen.spec, seen.job.status.version, seen.pods, found, seen.now_ms)
+    return replace(plan, stages=(marks, *plan.stages)) if marks else plan
 
 
 def _current_group(seen: Seen) -> PodGroup | None:

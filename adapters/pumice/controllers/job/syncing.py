@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pumice.controllers.job.dependencies import is_released
 from pumice.controllers.job.groups import group_body, group_patch
 from pumice.controllers.job.idle_policies import idle_policies
+from pumice.controllers.job.lifecycle import has_timeouts
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body, pod_name
 from pumice.controllers.job.types import JOB_FORWARDING, Job, JobSpec, JobStatus, Phase
@@ -186,6 +187,8 @@ def _pod_acts(seen: "Seen") -> list[Act]:
     about = seen.about
     acts: list[Act] = []
     wanted: set[str] = set()
+    evictions = seen.evictions if has_timeouts(seen.spec) else ()
+    evicted_ms = {one.pod: one.at_ms for one in evictions}
     for task in seen.spec.tasks or ():
         names = [pod_name(seen.job.metadata.name, task.name, n) for n in range(task.replicas)]
         wanted.update(names)
@@ -200,6 +203,7 @@ def _pod_acts(seen: "Seen") -> list[Act]:
                     index,
                     is_forwarded=bool(seen.is_forwarded),
                     group=seen.group.metadata.name if seen.group is not None else "",
+                    evicted_ms=evicted_ms.get(names[index], 0),
                 )
                 acts.append(Create(PODS, body, refused))
     refused = Emit(about, "FailedDelete", "Error deleting pods")

@@ -18,6 +18,11 @@ def shown(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def shown_exactly(time_ms: int) -> str:
+    """A time with milliseconds, for annotations."""
+    return f"{shown(time_ms).removesuffix('Z')}.{time_ms % 1000:03d}Z"
+
+
 def shown_duration(time_ms: int) -> str:
     """A metav1.Duration in Go's form, of whole seconds, such as `1h2m3s`."""
     seconds = max(0, time_ms // 1000)

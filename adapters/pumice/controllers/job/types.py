@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.manifests.golang import parse_int
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 KIND: Final = "Job"
@@ -21,7 +22,16 @@ PARTITION_ID: Final = "volcano.sh/partition-id"
 QUEUE_NAME: Final = "volcano.sh/queue-name"
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
-_DEFAULT_RETRIES: Final = 3
+# Times that a restarted controller must know, on pods: since when a task restarts too often, and when
+# the pod was evicted that a pod replaces.
+FAILING_SINCE: Final = "pumice.sh/failing-since"
+EVICTED_AT: Final = "pumice.sh/evicted-at"
+
+
+def _number(text: str, default: int) -> int:
+    """The number of an annotation, which users can change; the default for any other text."""
+    number = parse_int(text, 32)
+    return default if number is None or number < 0 else number
 
 
 class Phase(StrEnum):
@@ -205,6 +215,7 @@ class ContainerStatus(msgspec.Struct, rename="camel"):
     ready: bool = False
     restart_count: int = 0
     state: _ContainerState | None = None
+    last_state: _ContainerState | None = None
 
 
 class _PodCondition(msgspec.Struct, rename="camel", gc=False):
@@ -230,12 +241,11 @@ class Pod(Watched):
     @property
     def index(self) -> int:
         text = self.metadata.annotation(TASK_INDEX) or self.metadata.name.rpartition("-")[2]
-        return int(text) if text.isdecimal() else -1
+        return _number(text, -1)
 
     @property
     def version(self) -> int:
-        text = self.metadata.annotation(JOB_VERSION)
-        return int(text) if text.isdecimal() else 0
+        return _number(self.metadata.annotation(JOB_VERSION), 0)
 
     @property
     def partition(self) -> str:
@@ -260,6 +270,14 @@ class Pod(Watched):
     def restarts(self) -> int:
         statuses = (self.status.container_statuses, self.status.init_container_statuses)
         return sum(one.restart_count for held in statuses for one in held or ())
+
+    @property
+    def restarted_at(self) -> str:
+        """When a container last ended and was started again; "" when none was."""
+        statuses = (self.status.container_statuses, self.status.init_container_statuses)
+        states = [one.last_state for held in statuses for one in held or ()]
+        ended = [state.terminated for state in states if state is not None]
+        return max((one.finished_at or "" for one in ended if one is not None), default="")
 
     @property
     def is_ready(self) -> bool:
@@ -308,8 +326,7 @@ class PodGroup(Watched):
 
     @property
     def version(self) -> int:
-        text = self.metadata.annotation(JOB_VERSION)
-        return int(text) if text.isdecimal() else 0
+        return _number(self.metadata.annotation(JOB_VERSION), 0)
 
 
 class _Target(msgspec.Struct, rename="camel", gc=False):
@@ -351,38 +368,3 @@ class Queue(Watched):
     def is_shut(self) -> bool:
         """Whether the queue takes no jobs."""
         return self.status.state in ("Closed", "Closing")
-
-
-def effective(spec: JobSpec, scheduler_name: str) -> JobSpec:
-    """The spec with the defaults that Volcano's webhook would have written into it."""
-    tasks = [_effective_task(task, number) for number, task in enumerate(spec.tasks or ())]
-    plugins = dict(spec.plugins or {})
-    if {"tensorflow", "mpi", "pytorch", "ray"} & plugins.keys():
-        plugins.setdefault("svc", [])
-    if "mpi" in plugins:
-        plugins.setdefault("ssh", [])
-    least = sum(task.min_available or 0 for task in tasks)
-    return msgspec.structs.replace(
-        spec,
-        tasks=tasks,
-        plugins=plugins,
-        scheduler_name=spec.scheduler_name or scheduler_name,
-        max_retry=spec.max_retry or _DEFAULT_RETRIES,
-        min_available=spec.min_available or least,
-        queue=spec.queue or "default",
-    )
-
-
-def _effective_task(task: Task, number: int) -> Task:
-    least = task.min_available
-    if least is None:
-        least = task.replicas
-        if task.partition_policy is not None and task.partition_policy.min_partitions > 0:
-            policy = task.partition_policy
-            least = policy.min_partitions * policy.partition_size
-    return msgspec.structs.replace(
-        task,
-        name=task.name or f"default{number}",
-        min_available=least,
-        max_retry=task.max_retry or _DEFAULT_RETRIES,
-    )

@@ -18,6 +18,7 @@ from pumice.controllers.podgroup.types import (
     Pod,
 )
 from pumice.controllers.runtime.objects import Manifest, OwnerReference
+from pumice.manifests import golang
 
 _MODES = ("hard", "soft")
 
@@ -62,8 +63,7 @@ def annotations(pod: Pod, inherited: Mapping[str, str]) -> dict[str, str]:
 
 def min_member(inherited: Mapping[str, str]) -> int:
     """What the owner asks for; 1 when it asks for nothing that is a number."""
-    text = inherited.get(MIN_MEMBER, "").strip()
-    return min(int(text), 2**31 - 1) if text.isdecimal() and text.isascii() else 1
+    return golang.min_member(inherited.get(MIN_MEMBER, ""))
 
 
 def min_resources_of(pod: Pod, count: int) -> dict[str, str]:
@@ -76,9 +76,9 @@ def _topology(given: Mapping[str, str]) -> Manifest:
         return {}
     mode = given.get(TOPOLOGY_MODE, "").lower()
     found: Manifest = {"mode": mode if mode in _MODES else "hard"}
-    tier = given.get(TOPOLOGY_TIER, "").strip()
-    if tier.isdecimal() and tier.isascii():
-        found["highestTierAllowed"] = int(tier)
+    tier = golang.parse_int(given.get(TOPOLOGY_TIER, "").strip())
+    if tier is not None and tier >= 0:
+        found["highestTierAllowed"] = tier
     return found
 
 

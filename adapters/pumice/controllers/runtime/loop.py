@@ -67,8 +67,12 @@ class _Running:
         )
 
     def take(self, change: Change[Any]) -> None:
-        for key in self.controller.keys(change, self._caches):
-            self.queue.add_after(key, self._delay_seconds(change))
+        try:
+            for key in self.controller.keys(change, self._caches):
+                self.queue.add_after(key, self._delay_seconds(change))
+        except Exception:
+            # A bug: the watch and all other controllers go on.
+            log.exception("%s: %s", self.controller.name, shown_key(change.seen.metadata.key))
 
 
 class ControllerLoop:
@@ -232,6 +236,10 @@ class ControllerLoop:
         result = "failed"
         try:
             result = await self._reconcile_once(running, key)
+        except asyncio.CancelledError:
+            # This process lost the lease. When it leads again, nobody else may have done the work.
+            queue.add(key)
+            raise
         except Exception:
             # A bug: the key is tried again, and all others go on.
             log.exception("%s: %s", name, shown_key(key))

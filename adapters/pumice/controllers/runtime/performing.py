@@ -134,8 +134,11 @@ class Performer:
         if act.on_refusal is None:
             return
         message = f"{act.resource.name}: {text}"
-        event = Emit(act.on_refusal.about, _API_WARNING, message, warning=True)
+        self._put_once(Emit(act.on_refusal.about, _API_WARNING, message, warning=True))
+
+    def _put_once(self, event: Emit) -> None:
         if event in self._warned:
+            self._warned.move_to_end(event)
             return
         self._warned[event] = None
         if len(self._warned) > MOST_WARNINGS:
@@ -198,8 +201,12 @@ class Performer:
         if owner:
             earlier = "an earlier " if is_earlier else ""
             text += f" and belongs to {earlier}{owner.get('kind')} {owner.get('name')}"
-        if owner or not act.may_exist:
-            self._report(act, ApiError(CONFLICT, _EXISTS, text))
+        if act.on_refusal is not None and (owner or not act.may_exist):
+            # The creation is tried again until the object is gone, and nothing changes meanwhile.
+            about = act.on_refusal
+            self._put_once(
+                Emit(about.about, about.reason, f"{about.message}: {text}", warning=True)
+            )
         if act.may_exist and not is_earlier:
             return None
         return Failure(text, is_conflict=is_earlier)

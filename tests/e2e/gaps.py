@@ -61,9 +61,14 @@ class GapProbe:
         times = [*before, *after, asyncio.get_running_loop().time()]
         return max(later - earlier for earlier, later in itertools.pairwise(times))
 
-    def incomplete(self) -> list[str]:
-        """Gangs of which some pods have a node and others not."""
-        return [name for name, pods in self._placed.items() if 0 < len(pods) < self.size]
+    async def until_whole(self, seconds: float = 30.0) -> None:
+        """Until every gang that has begun is complete; one may be in the middle of its binds."""
+        begun = list(self._placed)
+
+        async def are_whole() -> bool:
+            return all(len(self._placed[name]) == self.size for name in begun)
+
+        await self._cluster.until("every gang that has begun is complete", are_whole, seconds)
 
     async def stop_creating(self) -> int:
         """Returns how many gangs there are."""

@@ -64,7 +64,7 @@ async def test_a_leader_that_is_asked_to_end(cluster: Cluster, probe: GapProbe) 
     gap = probe.longest_gap(began)
     report("leader asked to end", gap)
     assert gap < 2
-    assert not probe.incomplete()
+    await probe.until_whole()
 
 
 @pytest.mark.timeout(240)

@@ -25,10 +25,10 @@ DEFAULT_CONFIGURATION = Configuration(
         tuple(PluginOptions(name) for name in ("drf", "predicates", "proportion", "nodeorder")),
     ),
 )
-# A flat file that leaves these out means so much.
+# What a flat file without these keys means.
 _FLAT_ACTIONS = "allocate, preempt"
 _FLAT_PLUGINS = "gang, priority, drf"
-# A pipelined gang was not told from a ready one then.
+# Flat files do not distinguish a pipelined gang from a ready one.
 _FLAT_FLAGS: Mapping[str, tuple[str, ...]] = {
     "jobready": ("enableJobReady", "enableJobPipelined"),
     "joborder": ("enableJobOrder",),
@@ -66,7 +66,7 @@ class _Reader(ConfigurationReader):
         return self._tiered(data) if "tiers" in data else self._flat(data)
 
     def _unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
-        """What came with Volcano is told apart from mistakes."""
+        """Distinguishes names that came with Volcano from mistakes."""
         if name in self._catalog.volcano.get(what, ()):
             self.problem(path, f"{what} {name!r} is Volcano's; kube-batch had none")
         else:

@@ -234,7 +234,7 @@ class Session:
         return self.jobs.get(task.job_id)
 
     def sub_job_of(self, task: Task) -> SubJob:
-        return self.jobs[task.job_id].sub_job_of[task.uid]
+        return self.jobs[task.job_id].sub_job_of(task.uid)
 
     def schedulable_jobs(self) -> list[Job]:
         """Admitted jobs in the order of their ids.

@@ -278,8 +278,8 @@ class Session:
         """Undoes the whole session."""
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
-        self.cache.storage.ledger.close(())
-        self.cache.devices.ledger.close(())
+        for ledger in self.cache.ledgers:
+            ledger.close(())
         for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:

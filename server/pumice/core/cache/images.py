@@ -25,7 +25,10 @@ class _ImageList:
     __slots__ = ("rows", "sizes")
 
     def __init__(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> None:
-        self.sizes = _sizes(images)
+        # The first image of a name counts.
+        self.sizes = {
+            name: image.size_bytes for image in reversed(images) for name in reversed(image.names)
+        }
         self.rows = set(rows)
 
 
@@ -63,13 +66,8 @@ class ImageIndex:
     def _add(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> _ImageList:
         added = _ImageList(images, rows)
         self._list_of.update(dict.fromkeys(added.rows, added))
-        known = self._lists_with
         for name in added.sizes:
-            lists = known.get(name)
-            if lists is None:
-                known[name] = {added: None}
-            else:
-                lists[added] = None
+            self._lists_with.setdefault(name, {})[added] = None
         return added
 
     def _drop(self, gone: _ImageList) -> None:
@@ -115,8 +113,3 @@ class ImageIndex:
                 lists.setdefault(id(images), (images, []))[1].append(row)
         for images, rows in lists.values():
             self._add(images, rows)
-
-
-def _sizes(images: tuple[NodeImage, ...]) -> dict[str, int]:
-    """By name; the first image of a name counts."""
-    return {name: image.size_bytes for image in reversed(images) for name in reversed(image.names)}

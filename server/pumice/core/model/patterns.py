@@ -85,7 +85,7 @@ class Pattern:
                 f"has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
             )
         if text.count("(") > MAX_PATTERN_GROUPS:
-            raise PatternError(f"has more than the {MAX_PATTERN_GROUPS} groups that are allowed")
+            raise PatternError(f"has more than {MAX_PATTERN_GROUPS} groups, which is the limit")
         python = _RE2_PART.sub(_as_python, text)
         try:
             parsed = _parser.parse(python)
@@ -126,7 +126,7 @@ class Pattern:
     def _add(self, taken: Characters | None, leads_to: list[tuple[int, int]]) -> int:
         if len(self._states) >= MAX_PATTERN_STATES:
             raise PatternError(
-                f"needs more than the {MAX_PATTERN_STATES} states that are allowed; "
+                f"needs more than {MAX_PATTERN_STATES} states, which is the limit; "
                 "use fewer or smaller counted repeats"
             )
         self._states.append((taken, leads_to))
@@ -136,7 +136,7 @@ class Pattern:
         self._transition_count += 1
         if self._transition_count > MAX_PATTERN_TRANSITIONS:
             raise PatternError(
-                f"needs more than the {MAX_PATTERN_TRANSITIONS} transitions that are allowed; "
+                f"needs more than {MAX_PATTERN_TRANSITIONS} transitions, which is the limit; "
                 "use fewer optional parts and alternatives"
             )
 
@@ -195,7 +195,7 @@ class Pattern:
 
 
 def _too_often() -> PatternError:
-    return PatternError(f"repeats more than the {MAX_PATTERN_REPEATS} times that are allowed")
+    return PatternError(f"repeats more than {MAX_PATTERN_REPEATS} times, which is the limit")
 
 
 def _as_python(part: re.Match[str]) -> str:

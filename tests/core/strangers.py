@@ -171,7 +171,7 @@ def state_of(engine: Engine) -> dict[str, object]:
             for id_, j in sorted(cache.jobs.items())
         },
         "queues": {q.name: q.allocated for q in cache.queues},
-        "volumes": (dict(cache.storage.ledger._volumes), dict(cache.storage.ledger._nodes)),
+        "volumes": cache.storage.ledger.snapshot(),
         "held": {
             name: (held(total.allocated), held(total.request), held(total.inqueue))
             for name in cache.totals.queues()

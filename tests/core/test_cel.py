@@ -76,7 +76,7 @@ def test_expressions_that_hold(text: str) -> None:
         ("device.driver > 1", "string > int is not supported"),
         ("1 / 0 == 1", "division by zero"),
         ("9223372036854775807 + 1 > 0", "integer overflow"),
-        ('quantity("ten") == quantity("10")', "is no quantity"),
+        ('quantity("ten") == quantity("10")', "is not a quantity"),
         ("[1][3] == 1", "out of bounds"),
         ("1 && true", "is not true or false"),
         ("[1, 2].all(x, x / 0 > 1)", "division by zero"),

@@ -150,7 +150,7 @@ def goes_on(session: Opened, *failed: str) -> bool:
     job = session.job("g")
     for name in failed:
         job.fit_errors[session.task(name).uid] = FitErrors(1)
-    return job.needs_more_tries(job.sub_job_of[session.task(failed[0]).uid])
+    return job.needs_more_tries(job.sub_job_of(session.task(failed[0]).uid))
 
 
 def test_a_job_that_needs_all_its_tasks_does_not_go_on() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pumice.core.actions.allocate import AllocateAction
+from pumice.core.cache.storage import VolumeReservation
 from pumice.core.configuration import PluginOptions
 from pumice.core.decisions import Bind
 from pumice.core.errors import InvariantError
@@ -46,10 +47,12 @@ def test_a_plugin_that_raises_in_a_method_is_left_out(method: str) -> None:
 def test_volumes_that_a_given_up_session_took_are_free_again() -> None:
     engine = engine_with(stranger(close=explode, required=True))
     engine.schedule(NOW_NS)
-    assert state_of(engine)["volumes"] == ({}, {})
+    assert state_of(engine)["volumes"] == ()
     without = engine_with(None)
     without.schedule(NOW_NS)
-    assert state_of(without)["volumes"] == ({}, {"ns/claim": ("n2", "uid-stores-0")})
+    assert state_of(without)["volumes"] == (
+        ("ns/claim", "uid-stores-0", VolumeReservation("ns/claim", node="n2")),
+    )
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if p != "simulation"])

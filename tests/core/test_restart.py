@@ -103,7 +103,7 @@ class RestartWalk(Walk):
 
     def _shows_all(self) -> bool:
         cache = self.cluster.engine.cache
-        suspects, _ = cache.broken.memory()
+        suspects, _ = cache.broken.snapshot()
         return not (self.unseen or len(cache.assumptions) or suspects or _cool_downs(cache))
 
     def _objects_say_all(self) -> bool:

@@ -211,7 +211,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an adapter shall ask somebody over HTTP; the answer comes back as data for the plugin."""
+    """An HTTP request for the adapter to send; the answer comes back as data for the plugin."""
 
     plugin: str
     # The name of the data that the answer becomes.
@@ -219,7 +219,7 @@ class Question:
     url: str
     body: str
     timeout_ns: int
-    # Else nobody waits for it.
+    # Whether the plugin waits for an answer.
     needs_answer: bool = True
 
 

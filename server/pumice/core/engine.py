@@ -323,8 +323,8 @@ class Engine:
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
         self.promised = promises_of(session)
         session.moves.finish()
-        self.cache.storage.ledger.close(session.moves.bound)
-        self.cache.devices.ledger.close(session.moves.bound)
+        for ledger in self.cache.ledgers:
+            ledger.close(session.moves.bound)
         self.cache.assumptions.open_all(decisions, self.cache.tasks, session.now_ns)
         self.cache.assume_statuses(statuses)
         self.cache.plugin_times.update(session.kept_times)

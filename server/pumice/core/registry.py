@@ -11,8 +11,7 @@ from pumice.core import kubebatch
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
-from pumice.core.actions.gangpreempt import GangPreemptAction
-from pumice.core.actions.gangreclaim import GangReclaimAction
+from pumice.core.actions.gang import GangPreemptAction, GangReclaimAction
 from pumice.core.actions.preempt import PreemptAction
 from pumice.core.actions.reclaim import ReclaimAction
 from pumice.core.actions.shuffle import ShuffleAction

@@ -111,7 +111,7 @@ def test_counts_that_followed_two_sessions_equal_a_recount(seed: int) -> None:
     for question, tally in cache.pods._tallies.items():
         counts = [0] * len(cache.table)
         for task in standing:
-            if question.means(task) and question.selector.matches(task.pod.labels):
+            if question.counts(task) and question.selector.matches(task.pod.labels):
                 row = cache.table.row_of(task.node_name)
                 assert row is not None
                 counts[row] += 1

@@ -8,7 +8,8 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentType, ignored
+from pumice.core.configuration import Arguments
+from pumice.core.configuration.volcano_names import IgnoredErrorCache
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -21,19 +22,11 @@ from pumice.core.session.session import Session
 _PIPELINED = TaskStatus.PIPELINED
 
 
-class BackfillArguments(Arguments):
-    """Nothing that has an effect."""
-
-    error_cache = ignored(
-        "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
-    )
-
-
 class BackfillAction:
     """Places the best-effort tasks of all admitted jobs, queue by queue."""
 
     name: ClassVar[str] = "backfill"
-    arguments: ClassVar[type[Arguments]] = BackfillArguments
+    arguments: ClassVar[type[Arguments]] = IgnoredErrorCache
 
     def execute(self, session: Session) -> None:
         for task in self._tasks(session):

@@ -9,7 +9,8 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentType, ignored
+from pumice.core.configuration import Arguments
+from pumice.core.configuration.volcano_names import IgnoredErrorCache
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -26,19 +27,11 @@ from pumice.core.session.waiting import EvictionVisits
 _RUNNING = TaskStatus.RUNNING
 
 
-class ReclaimArguments(Arguments):
-    """Nothing that has an effect."""
-
-    error_cache = ignored(
-        "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
-    )
-
-
 class ReclaimAction:
     """Visits queues in their order, all starving jobs of one before the next; nodes by name."""
 
     name: ClassVar[str] = "reclaim"
-    arguments: ClassVar[type[Arguments]] = ReclaimArguments
+    arguments: ClassVar[type[Arguments]] = IgnoredErrorCache
 
     def execute(self, session: Session) -> None:
         if not session.unsettled_jobs:

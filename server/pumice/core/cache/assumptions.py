@@ -71,6 +71,7 @@ class Assumptions:
         return len(self._by_pod)
 
     def open(self, *assumptions: Assumption) -> None:
+        """Each ends what was assumed about its pod before."""
         for assumption in assumptions:
             uid = assumption.pod_uid
             if uid in self._by_pod:
@@ -238,11 +239,11 @@ class BrokenGangs:
             }
         return dict(self._since)
 
-    def memory(self) -> tuple[tuple[tuple[str, int], ...], bool]:
+    def snapshot(self) -> tuple[tuple[tuple[str, int], ...], bool]:
         """The suspects and since when, and whether all jobs were looked at."""
         return tuple(sorted(self._since.items())), self._scanned
 
-    def remember(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
+    def restore(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
         self._since, self._scanned = dict(since), scanned
 
     def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
-from pumice.core.cache.devices import AssumedAllocation
 from pumice.core.cache.plugin_data import Values
-from pumice.core.cache.storage import ReservedVolume
+from pumice.core.cache.storage import VolumeReservation
 from pumice.core.deltas import ClusterObject
+from pumice.core.model.devices import DeviceAllocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,8 @@ class Checkpoint:
     cool_downs: tuple[tuple[str, CoolDown], ...] = ()
     broken: tuple[tuple[str, int], ...] = ()
     broken_scanned: bool = False
-    # Volumes given to claims, each with the pod it was given for.
-    volumes: tuple[tuple[ReservedVolume, str], ...] = ()
-    # Claim, node and pod of volumes that shall be made.
-    claims: tuple[tuple[str, str, str], ...] = ()
+    # Volumes given to claims: key, pod and reservation.
+    volumes: tuple[tuple[str, str, VolumeReservation], ...] = ()
     # Ids of jobs to which nothing happened since their statuses were written.
     closed_jobs: tuple[str, ...] = ()
     # By pod uid: reason, message and nominated node.
@@ -37,14 +35,13 @@ class Checkpoint:
     plugin_data: tuple[tuple[str, str, Values], ...] = ()
     # By plugin: a time that it keeps.
     plugin_times: tuple[tuple[str, int], ...] = ()
-    # Devices given to claims that do not show them yet.
-    devices: tuple[AssumedAllocation, ...] = ()
+    # Devices given to claims that do not show them yet: claim, pod and devices.
+    devices: tuple[tuple[str, str, DeviceAllocation], ...] = ()
 
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
     """Costs a walk over all objects, which are shared and not copied."""
-    broken, scanned = cache.broken.memory()
-    volumes, claims = cache.storage.ledger.memory()
+    broken, scanned = cache.broken.snapshot()
     return Checkpoint(
         session,
         tuple(cache.objects()),
@@ -52,8 +49,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         tuple((job_id, replace(state)) for job_id, state in cache.assumptions.cool_downs()),
         broken,
         scanned,
-        volumes,
-        claims,
+        cache.storage.ledger.snapshot(),
         tuple(job.id for job in cache.jobs.values() if job.closed_version == job.version),
         tuple(
             (task.uid, task.reported_condition)
@@ -63,7 +59,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         tuple(sorted(cache.shard_claims.releasing)),
         tuple(cache.plugin_data.all()),
         tuple(sorted(cache.plugin_times.items())),
-        cache.devices.ledger.memory(),
+        cache.devices.ledger.snapshot(),
     )
 
 
@@ -80,10 +76,10 @@ def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
         assumed.expired = taken.expired
     for job_id, state in checkpoint.cool_downs:
         cache.assumptions.set_cool_down(job_id, replace(state))
-    cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
+    cache.broken.restore(checkpoint.broken, scanned=checkpoint.broken_scanned)
     # Last, because objects that are added end reservations.
-    cache.storage.ledger.remember(checkpoint.volumes, checkpoint.claims)
-    cache.devices.ledger.remember(checkpoint.devices)
+    cache.storage.ledger.restore(checkpoint.volumes)
+    cache.devices.ledger.restore(checkpoint.devices)
     cache.shard_claims.releasing.update(checkpoint.releasing_nodes)
     for plugin, name, values in checkpoint.plugin_data:
         cache.put_data(plugin, name, values)

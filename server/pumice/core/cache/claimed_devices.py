@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pumice.core.model.devices import ResourceClaim
+from pumice.core.model.integers import add_amount
 
 COUNT = "deviceclass/"
 _CAPACITY = ".deviceclass/"
@@ -74,18 +75,16 @@ class ClaimedAmounts:
 
     def add(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
-            users = self._users.get(claim.key, 0)
-            self._users[claim.key] = users + 1
-            if not users:
+            if claim.key not in self._users:
                 self._change(claim, 1)
+            add_amount(self._users, claim.key, 1)
 
     def remove(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
-            users = self._users.pop(claim.key, 0)
-            if users > 1:
-                self._users[claim.key] = users - 1
-            elif users:
-                self._change(claim, -1)
+            if claim.key in self._users:
+                add_amount(self._users, claim.key, -1)
+                if claim.key not in self._users:
+                    self._change(claim, -1)
 
     def _change(self, claim: ResourceClaim, sign: int) -> None:
         for amounts in claimed_devices(claim).values():

@@ -58,7 +58,7 @@ class ClassRegistry:
         needed = tuple(item for item in spec.requests if item[0] not in ignored)
         class_ = self._cache.class_type(self.made, spec, (*needed, *extra), extra)
         self._unused[class_.number] = class_
-        self._cache.pods.notice(class_)
+        self._cache.pods.register(class_)
         return class_
 
     def _volume_counts(self, pod: Pod) -> _Counts:

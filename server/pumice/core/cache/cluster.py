@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from pumice.core.cache.assumptions import Assumptions, BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
 from pumice.core.cache.device_offers import DeviceOffers
 from pumice.core.cache.devices import DeviceCache
-from pumice.core.cache.entries import offered_names
+from pumice.core.cache.entries import NodeEntry, offered_names
 from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.hyper_nodes import HyperNodeTree
 from pumice.core.cache.job_index import JobIndex
@@ -25,7 +25,7 @@ from pumice.core.cache.selector_index import WorkloadSelectors
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.shards import ShardClaims
 from pumice.core.cache.storage import StorageCache
-from pumice.core.cache.store import ObjectStore, ObjectStores
+from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check, check_resource_names
@@ -59,8 +59,6 @@ from pumice.core.model.storage import (
 )
 from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 
-T = TypeVar("T", bound=ClusterObject)
-
 
 class ClusterCache:
     """Nodes, tasks, jobs, queues and everything that plugins look up."""
@@ -82,6 +80,7 @@ class ClusterCache:
         self.pods = self.table.pods = PodIndex(self.table)
         self.stores = ObjectStores()
         self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)
+        self.ledgers = (self.storage.ledger, self.devices.ledger)
         self.classes = ClassRegistry(self)
         self._offers = DeviceOffers(self.devices, self.table, self.labels, self.classes)
         self.assumptions = Assumptions()
@@ -140,7 +139,7 @@ class ClusterCache:
             self.pod_updates.upsert(item)
             return
         self._check(item)
-        store = self._store_of(type(item))
+        store = self.stores.of(type(item))
         version = store.version
         old = store.put(item)
         if store.version == version:
@@ -161,7 +160,7 @@ class ClusterCache:
         if kind is Pod:
             self.pod_updates.delete(uid)
             return
-        gone = self._store_of(kind).drop(uid)
+        gone = self.stores.of(kind).drop(uid)
         if gone is None:
             return
         self.version += 1
@@ -177,13 +176,12 @@ class ClusterCache:
     def _check(self, item: ClusterObject) -> None:
         check(item)
         if isinstance(item, Node | CsiNode):
-            entry = self.table.entries.get(item.name)
-            node = item if isinstance(item, Node) else self.nodes.get(item.name)
-            known = entry.csi_limits if entry else ()
-            limits = known if isinstance(item, Node) else item.driver_limits
-            names = offered_names(node, limits, entry.device_offers if entry else ())
-            counted = entry.counted_names if entry else ()
-            check_resource_names(item, names, counted, self.table.offering_nodes)
+            entry = self.table.entries.get(item.name) or NodeEntry(item.name)
+            if isinstance(item, Node):
+                names = offered_names(item, entry.csi_limits, entry.device_offers)
+            else:
+                names = offered_names(entry.node, item.driver_limits, entry.device_offers)
+            check_resource_names(item, names, entry.counted_names, self.table.offering_nodes)
 
     def _follow(self, item: ClusterObject, *, gone: bool) -> None:
         """Updates what follows from an object that has changed or is gone."""
@@ -206,14 +204,9 @@ class ClusterCache:
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 self.storage.updated(item, gone=gone)
             case ResourceClaim():
-                self.devices.ledger.updated(item, gone=gone)
+                self.devices.updated(item, gone=gone)
             case NodeShard() if not gone:
                 self.shard_claims.observe(item)
-
-    def _store_of(self, kind: type[T]) -> ObjectStore[T]:
-        store = self.stores.of(kind)
-        assert store is not None
-        return store
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
         before = (job.group is not None, job.queue)
@@ -231,8 +224,7 @@ class ClusterCache:
 
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
         """The uid of the object with that key; empty where there is none. Not for pods."""
-        store = self.stores.of(kind)
-        item = None if store is None else store.get(key)
+        item = self.stores.of(kind).get(key)
         return "" if item is None else item.uid
 
     # Before a session.

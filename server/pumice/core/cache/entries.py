@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from pumice.core.cache.tasks import Task
+from pumice.core.model.integers import add_amount
 from pumice.core.model.node import Node
 from pumice.core.model.resources import Resources
 
@@ -44,23 +43,20 @@ class NodeEntry:
             total.scalars[name] = total.scalars.get(name) or amount
         return total
 
-    def count_names(self, counts: Counter[str]) -> bool:
+    def count_names(self, counts: dict[str, int]) -> bool:
         """Counts what the node lists, even with an amount of zero; true: a name is new or gone."""
         names: tuple[str, ...] = ()
         if self.node is not None:
             names = offered_names(self.node, self.csi_limits, self.device_offers)
         if names == self.counted_names:
             return False
-        before = len(counts)
-        counts.update(names)
-        moved = len(counts) != before
+        before = set(counts)
+        for name in names:
+            add_amount(counts, name, 1)
         for name in self.counted_names:
-            counts[name] -= 1
-            if not counts[name]:
-                del counts[name]
-                moved = True
+            add_amount(counts, name, -1)
         self.counted_names = names
-        return moved
+        return counts.keys() != before
 
     def offer(self) -> tuple[object, ...]:
         """The values that ``allocatable`` depends on."""

@@ -37,31 +37,31 @@ class EvictableTasks:
         # Grows when the arrays are rebuilt, which invalidates their positions.
         self.generation = 0
         self._is_used = False
-        self._make()
+        self._rebuild()
 
     def sync(self) -> None:
         """Brings the states up to date; call before reading."""
         table = self._table
         self._is_used = True
         if self._layout != table.layout:
-            self._make()
+            self._rebuild()
             return
         if self._position == table.changes:
             return
         for row in table.touched_since(self._position).tolist():
             if not self._refresh(row):
-                self._make()
+                self._rebuild()
                 return
         self._position = table.changes
 
     def release(self) -> None:
         """Before a session: where the last one did not read the arrays, no task is kept in them."""
         if not self._is_used and self.tasks:
-            self._make(empty=True)
+            self._rebuild(empty=True)
             self._layout = -1
         self._is_used = False
 
-    def _make(self, *, empty: bool = False) -> None:
+    def _rebuild(self, *, empty: bool = False) -> None:
         table, selects = self._table, self._preemptable_only
         tasks: list[Task] = []
         job_ids: dict[str, int] = {}

@@ -236,7 +236,7 @@ def _child_names(hyper_node: HyperNode, known: set[str]) -> list[str]:
 
 
 def _selected(member: HyperNodeMember, names: Names) -> Mask:
-    """The names that a member selects; a pattern that is none selects nothing."""
+    """The names that a member selects; an invalid pattern selects nothing."""
     if member.exact_name or not member.name_pattern:
         return names.equal_to(member.exact_name)
     try:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Versions of so many images that no node has any more are kept.
 _MOST_GONE = 10_000
+# So many lists that begin alike are compared with another one.
+_MOST_SIMILAR = 8
 
 
 class _ImageList:
@@ -25,7 +27,10 @@ class _ImageList:
     __slots__ = ("rows", "sizes")
 
     def __init__(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> None:
-        self.sizes = _sizes(images)
+        # The first image of a name counts.
+        self.sizes = {
+            name: image.size_bytes for image in reversed(images) for name in reversed(image.names)
+        }
         self.rows = set(rows)
 
 
@@ -63,13 +68,8 @@ class ImageIndex:
     def _add(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> _ImageList:
         added = _ImageList(images, rows)
         self._list_of.update(dict.fromkeys(added.rows, added))
-        known = self._lists_with
         for name in added.sizes:
-            lists = known.get(name)
-            if lists is None:
-                known[name] = {added: None}
-            else:
-                lists[added] = None
+            self._lists_with.setdefault(name, {})[added] = None
         return added
 
     def _drop(self, gone: _ImageList) -> None:
@@ -107,16 +107,16 @@ class ImageIndex:
         self.forget_outdated()
         self._layout = self._table.layout
         self._changes += 1
-        # Many nodes share one list object, which is compared by identity.
-        lists: dict[int, tuple[tuple[NodeImage, ...], list[int]]] = {}
+        # Nodes may share a list object. Lists are found by the names of their first image.
+        known: dict[tuple[str, ...], list[tuple[tuple[NodeImage, ...], list[int]]]] = {}
         for row, entry in enumerate(self._table.rows):
-            if entry.node is not None and entry.node.images:
-                images = entry.node.images
-                lists.setdefault(id(images), (images, []))[1].append(row)
-        for images, rows in lists.values():
+            images = entry.node.images if entry.node is not None else ()
+            if images:
+                similar = known.setdefault(images[0].names, [])
+                last = reversed(similar[-_MOST_SIMILAR:])
+                rows = next((rows for each, rows in last if each is images), None)
+                if rows is None:
+                    similar.append((images, rows := []))
+                rows.append(row)
+        for images, rows in chain.from_iterable(known.values()):
             self._add(images, rows)
-
-
-def _sizes(images: tuple[NodeImage, ...]) -> dict[str, int]:
-    """By name; the first image of a name counts."""
-    return {name: image.size_bytes for image in reversed(images) for name in reversed(image.names)}

@@ -20,7 +20,7 @@ from pumice.core.model.status import (
 )
 
 _READY = HOLDS_RESOURCES | {SUCCEEDED}
-_SCHEDULED = frozenset((RUNNING, BOUND, FAILED, SUCCEEDED))
+_SCHEDULED = (RUNNING, BOUND, FAILED, SUCCEEDED)
 _NONE: dict[str, Task] = {}
 
 
@@ -125,11 +125,7 @@ class TaskIndex:
 
     @property
     def scheduled_count(self) -> int:
-        number = 0
-        for status, group in self.by_status.items():
-            if status in _SCHEDULED:
-                number += len(group)
-        return number
+        return self.count(*_SCHEDULED)
 
     @property
     def releasing_scheduled_count(self) -> int:

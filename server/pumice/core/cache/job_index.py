@@ -23,9 +23,8 @@ class JobIndex:
         # Ids of jobs that got or lost their group, or went to another queue.
         self.moved: set[str] = set()
         self._queues: tuple[str, ...] = ()
+        # By id, in order.
         self._members: dict[str, Job] = {}
-        # Their ids, in order.
-        self._order: list[str] = []
         # Those that the last session had to look at, in order.
         self._unsettled: list[Job] = []
         # Jobs that sessions pass over: those that cannot be placed, and those that are not admitted.
@@ -40,24 +39,20 @@ class JobIndex:
             self._queues = known
             self.moved = {*self._members, *jobs}
         if self.moved:
-            gone = set()
+            members = dict(self._members)
             for id_ in self.moved:
                 job = jobs.get(id_)
                 if job is not None and job.group is not None and job.queue in queues:
                     self.changed.add(id_)
-                    if id_ not in self._members:
-                        self._order.append(id_)
+                    members[id_] = job
                 else:
                     self._totals.forget(id_)
                     self.wake(id_)
-                    gone.add(id_)
+                    members.pop(id_, None)
             self.moved.clear()
-            if gone:
-                self._order = [id_ for id_ in self._order if id_ not in gone]
-                self._unsettled = [job for job in self._unsettled if job.id not in gone]
             # Nearly sorted already, which is quick to sort.
-            self._order.sort()
-            self._members = {id_: jobs[id_] for id_ in self._order}
+            self._members = {id_: jobs[id_] for id_ in sorted(members)}
+            self._unsettled = [job for job in self._unsettled if job.id in members]
         return self._members
 
     def unsettled(self, members: Mapping[str, Job]) -> list[Job]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ class Job:
     phase: PodGroupPhase = PodGroupPhase.NONE
     index: TaskIndex = field(default_factory=TaskIndex)
     sub_jobs: dict[str, SubJob] = field(default_factory=dict)
-    sub_job_of: dict[str, SubJob] = field(default_factory=dict)
+    # By the uid of the task; empty without policies, when there is one sub-job.
+    _sub_job_of: dict[str, SubJob] = field(default_factory=dict)
     min_sub_jobs: dict[str, int] = field(default_factory=dict)
     fit_errors: dict[str, FitErrors] = field(default_factory=dict)
     # The version that the last session wrote its status for, and what it had found then; None
@@ -87,22 +89,21 @@ class Job:
 
     def clear_group(self) -> None:
         self.group, self.has_policies = None, False
+        self._divide()
         self.touch()
 
     def add(self, tasks: dict[str, Task]) -> None:
         """Adds tasks of one class, status and priority, by uid."""
         self.index.add(tasks)
-        if self.has_policies:
-            for uid, task in tasks.items():
-                self._join(self._sub_job_for(task), {uid: task})
-        else:
-            self._join(self.default_sub_job(), tasks)
+        # Without policies all of them join one sub-job, which only their priority concerns.
+        self._join(tasks.values() if self.has_policies else [next(iter(tasks.values()))])
         self.touch()
 
     def remove(self, task: Task) -> None:
         self.index.remove(task)
-        sub_job = self.sub_job_of.pop(task.uid)
-        if sub_job.index is not self.index:
+        sub_job = self.sub_job_of(task.uid)
+        if self.has_policies:
+            del self._sub_job_of[task.uid]
             sub_job.index.remove(task)
             if not len(sub_job.index):
                 del self.sub_jobs[sub_job.id]
@@ -117,30 +118,26 @@ class Job:
 
     def set_status(self, tasks: list[Task], status: TaskStatus) -> None:
         """For tasks of one class, sub-job and status."""
-        index = self.index
-        index.move(tasks, status)
-        if self.has_policies and (part := self.sub_job_of[tasks[0].uid].index) is not index:
-            part.move(tasks, status)
+        self.index.move(tasks, status)
+        if self.has_policies:
+            self._sub_job_of[tasks[0].uid].index.move(tasks, status)
         for task in tasks:
             task.status = status
 
     def _divide(self) -> None:
-        self.sub_jobs = {}
-        self.sub_job_of = {}
+        self.sub_jobs, self._sub_job_of = {}, {}
         policies = self.group.sub_group_policies if self.group else ()
         self.min_sub_jobs = {f"{self.id}/{p.name}": p.min_sub_groups for p in policies}
-        for uid, task in self.index.tasks.items():
-            self._join(self._sub_job_for(task), {uid: task})
+        self._join(self.index)
 
-    def _join(self, sub_job: SubJob, tasks: dict[str, Task]) -> None:
-        """Puts tasks of one class, status and priority into a sub-job."""
-        priority = next(iter(tasks.values())).priority
-        sub_job.priority = max(sub_job.priority, priority)
-        sub_job_of = self.sub_job_of
-        for uid in tasks:
-            sub_job_of[uid] = sub_job
-        if sub_job.index is not self.index:
-            sub_job.index.add(tasks)
+    def _join(self, tasks: Iterable[Task]) -> None:
+        """Puts tasks into their sub-jobs."""
+        for task in tasks:
+            sub_job = self._sub_job_for(task)
+            sub_job.priority = max(sub_job.priority, task.priority)
+            if self.has_policies:
+                self._sub_job_of[task.uid] = sub_job
+                sub_job.index.add({task.uid: task})
 
     def _sub_job_for(self, task: Task) -> SubJob:
         for policy in self.group.sub_group_policies if self.group else ():
@@ -166,15 +163,17 @@ class Job:
         sub_job = self.sub_jobs.get(self.id)
         if sub_job is None:
             topology = self.group.network_topology if self.group else None
-            if self.has_policies:
-                sub_job = SubJob(self.id, self.id, self.id, 1, TaskIndex(), topology)
-            else:
-                minimum = self.min_available
-                sub_job = SubJob(self.id, self.id, self.id, minimum, self.index, topology)
+            whole = (self.min_available, self.index)
+            minimum, index = (1, TaskIndex()) if self.has_policies else whole
+            sub_job = SubJob(self.id, self.id, self.id, minimum, index, topology)
             self.sub_jobs[self.id] = sub_job
         return sub_job
 
     # Queries.
+
+    def sub_job_of(self, uid: str) -> SubJob:
+        """The sub-job of a task."""
+        return self._sub_job_of[uid] if self.has_policies else self.default_sub_job()
 
     @property
     def namespace(self) -> str:
@@ -243,14 +242,12 @@ class Job:
 
     def role_counts(self, *statuses: TaskStatus, best_effort: bool = False) -> dict[str, int]:
         """Tasks per role in these statuses, pending best-effort tasks included on request."""
-        counts: dict[str, int] = {}
-        for status in statuses:
-            for task in self.index.with_status(status).values():
-                counts[task.role] = counts.get(task.role, 0) + 1
+        counts = Counter(
+            task.role for status in statuses for task in self.index.with_status(status).values()
+        )
         if best_effort:
-            for task in self.index.pending.values():
-                if task.best_effort:
-                    counts[task.role] = counts.get(task.role, 0) + 1
+            pending = self.index.pending.values()
+            counts.update(task.role for task in pending if task.best_effort)
         return counts
 
     def roles_short(self, counts: dict[str, int]) -> list[str]:
@@ -266,7 +263,7 @@ class Job:
     def failed_roles(self, sub_job: SubJob) -> set[str]:
         """Roles of the sub-job with a task that found no node in this session."""
         tasks, of = self.index.tasks, self.sub_job_of
-        return {tasks[uid].role for uid in self.fit_errors if of[uid] is sub_job}
+        return {tasks[uid].role for uid in self.fit_errors if of(uid) is sub_job}
 
     def needs_more_tries(self, sub_job: SubJob) -> bool:
         """Whether, after a task found no node, the job can still become ready without it."""

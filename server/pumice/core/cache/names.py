@@ -18,7 +18,6 @@ class Names:
     """Names by position; made again when they change."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.texts = tuple(names)
         self._count = len(names)
         self._positions = {name: number for number, name in enumerate(names)}
         usable = [n if len(n) <= MAX_NAME_LENGTH and n.isascii() else "" for n in names]

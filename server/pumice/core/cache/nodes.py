@@ -6,7 +6,6 @@ the number of the change: what was computed from other rows stays valid.
 
 from __future__ import annotations
 
-from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,6 @@ class NodeTable:
         self.rows: list[NodeEntry] = []
         self.layout = 0  # Grows when columns or rows move: everything kept by position is void.
         self.objects_version = 0  # Grows when a node object changes.
-        self.offers_version = 0  # Grows when what a node offers changes.
         # Grows when labels, taints or schedulability of nodes change; and these nodes as they were.
         self.labels_version = 0
         self.relabelled: dict[int, Node] = {}
@@ -59,7 +57,7 @@ class NodeTable:
         # Told about every pod that enters or leaves Kubernetes' view of a row.
         self.pods: PodIndex | None = None
         # How many nodes offer a resource.
-        self.offering_nodes: Counter[str] = Counter()
+        self.offering_nodes: dict[str, int] = {}
         # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
         self._moved = False
         self._uncounted: set[str] = set()
@@ -103,10 +101,7 @@ class NodeTable:
         return None if entry is None or entry.row < 0 else entry.row
 
     def column_of(self, resource: str) -> int | None:
-        try:
-            return self.columns.index(resource)
-        except ValueError:
-            return None
+        return self.columns.index(resource) if resource in self.columns else None
 
     # Nodes are added and deleted.
 
@@ -143,7 +138,6 @@ class NodeTable:
         self._count_offer(entry)
         self._moved = True
         self.objects_version += 1
-        self.offers_version += 1
         self.forget_if_empty(entry)
 
     def forget_if_empty(self, entry: NodeEntry) -> None:
@@ -155,7 +149,6 @@ class NodeTable:
     def _changed(self, entry: NodeEntry, *, offers_other: bool) -> None:
         # A heartbeat changes no amount: it touches the row only for plugins that keep states.
         self.objects_version += 1
-        self.offers_version += offers_other
         if entry.row < 0 or self._moved:
             self._moved = True
             self._uncounted.add(entry.name)
@@ -277,10 +270,10 @@ class NodeTable:
         """The class's request by column."""
         return self.weights(class_).request
 
-    # Between batches and sessions the table is put in order.
+    # Rows and columns move only here, between batches and sessions.
 
     def settle(self) -> None:
-        """Gives every known node its row, by name; called before a session looks."""
+        """Gives every known node its row, by name; called before a session reads the table."""
         if not self._moved:
             return
         self._moved = False
@@ -365,7 +358,7 @@ class NodeTable:
         return np.flatnonzero(self.stamps > changes)
 
     def scalar_names(self) -> list[str]:
-        """Every resource beside cpu and memory that some node lists, be it with nothing of it."""
+        """Every resource beside cpu and memory that some node lists, even with an amount of zero."""
         return sorted(self.offering_nodes.keys() - {CPU, MEMORY})
 
     def sum_allocatable(self) -> Resources:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.errors import ObjectError
+from pumice.core.model.memo import Memo
 
 Values = Mapping[str, str | float]
 _NOTHING: Values = {}
@@ -68,7 +69,7 @@ class PluginDataStore:
     """The data of all plugins."""
 
     def __init__(self) -> None:
-        self._by_plugin: dict[str, PluginData] = {}
+        self._by_plugin: Memo[str, PluginData] = Memo(lambda _plugin: PluginData())
         self._count = 0
 
     def put(self, plugin: str, name: str, values: Values) -> bool:
@@ -83,10 +84,7 @@ class PluginDataStore:
         return changed
 
     def of(self, plugin: str) -> PluginData:
-        data = self._by_plugin.get(plugin)
-        if data is None:
-            data = self._by_plugin[plugin] = PluginData()
-        return data
+        return self._by_plugin[plugin]
 
     def all(self) -> Iterator[tuple[str, str, Values]]:
         """Plugin, name and values of everything, in the order of names."""

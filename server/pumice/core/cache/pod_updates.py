@@ -262,5 +262,5 @@ class PodUpdates:
 
     def _release(self, uid: str) -> None:
         """Frees the volumes and devices that were chosen for a pod."""
-        self._cache.storage.ledger.failed(uid)
-        self._cache.devices.ledger.failed(uid)
+        for ledger in self._cache.ledgers:
+            ledger.failed(uid)

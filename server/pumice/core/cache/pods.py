@@ -17,6 +17,7 @@ from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.selector_index import SelectorIndex, demanded
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.integers import add_amount
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
@@ -40,7 +41,7 @@ class PodQuestion:
     selector: LabelSelector
     alive: bool
 
-    def means(self, task: Task) -> bool:
+    def counts(self, task: Task) -> bool:
         """Whether a pod that the selector selects is counted."""
         pod = task.pod
         return (self.namespaces is None or pod.namespace in self.namespaces) and not (
@@ -94,14 +95,8 @@ class ExistingTerm:
             self.namespaces = frozenset((owner_namespace,))
         # Below zero for anti-affinity; 0 for required terms.
         self.weight = weight
+        # How many of these pods there are, by row.
         self.rows: dict[int, int] = {}
-
-    def change(self, row: int, sign: int) -> None:
-        count = self.rows.get(row, 0) + sign
-        if count:
-            self.rows[row] = count
-        else:
-            self.rows.pop(row, None)
 
 
 _TermKey = tuple[PodAffinityTerm, str, int]
@@ -126,7 +121,7 @@ class TermIndex:
         if terms is None:
             terms = self._by_class[key] = self._terms_for(task)
         for term in terms:
-            term.change(row, sign)
+            add_amount(term.rows, row, sign)
 
     def _terms_for(self, task: Task) -> list[ExistingTerm]:
         terms = []
@@ -163,13 +158,6 @@ def _required_anti(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
     return [(term, 0) for term in spec.required_anti_affinity]
 
 
-def _preferred(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
-    return [
-        *((t.term, t.weight) for t in spec.preferred_affinity),
-        *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
-    ]
-
-
 def has_affinity(spec: PodSpec) -> bool:
     """Whether Kubernetes lists it among its node's pods with affinity."""
     return bool(
@@ -199,8 +187,8 @@ class PodIndex:
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.required_anti = TermIndex(_required_anti)
         self.preferred = TermIndex(self._preferences)
-        # Used ports: (protocol, port) -> address -> row -> pods.
-        self._ports: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
+        # Used ports: (protocol, port) -> (address, row) -> pods.
+        self._ports: dict[tuple[str, int], dict[tuple[str, int], int]] = {}
         # Pods with volumes: row -> uid -> task.
         self.with_volumes: dict[int, dict[str, Task]] = {}
         # What happened to them in this session: row, task, entered (1) or left (-1).
@@ -212,13 +200,16 @@ class PodIndex:
 
     def _preferences(self, spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
         weight = self.hard_affinity_weight
-        required = [(term, weight) for term in spec.required_affinity] if weight else []
-        return _preferred(spec) + required
+        return [
+            *((t.term, t.weight) for t in spec.preferred_affinity),
+            *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
+            *((term, weight) for term in spec.required_affinity if weight),
+        ]
 
     # Updates.
 
-    def notice(self, class_: TaskClass) -> None:
-        """A class was made; some have to be watched wherever their tasks go."""
+    def register(self, class_: TaskClass) -> None:
+        """Notes whether the tasks of a new class concern these indexes."""
         spec = class_.spec
         if has_affinity(spec) or spec.host_ports or spec.volumes:
             self._special.add(class_.number)
@@ -277,7 +268,7 @@ class PodIndex:
                 tallies = self._asked.find(labels)
                 kept = [(v, labels[key]) for key, v in self._by_label.items() if key in labels]
             for tally in tallies:
-                if tally.question.means(task):
+                if tally.question.counts(task):
                     tally.change(row, sign)
             for values, value in kept:
                 _change(values, value, task.uid, (task, row), sign)
@@ -288,38 +279,25 @@ class PodIndex:
             self.affinity_pods[row] += sign
             if spec.required_anti_affinity:
                 self.anti_affinity_pods[row] += sign
-                self.required_anti.change(task, row, sign)
-            required = bool(self.hard_affinity_weight and spec.required_affinity)
-            if required or spec.preferred_affinity or spec.preferred_anti_affinity:
-                self.preferred.change(task, row, sign)
+            self.required_anti.change(task, row, sign)
+            self.preferred.change(task, row, sign)
         for port in spec.host_ports:
-            self._change_port(port, row, sign)
+            key = (port.protocol, port.port)
+            add_amount(self._ports.setdefault(key, {}), (port.ip, row), sign)
+            if not self._ports[key]:
+                del self._ports[key]
         if spec.volumes:
             self.volume_log.append((row, task, sign))
             _change(self.with_volumes, row, task.uid, task, sign)
-
-    def _change_port(self, port: HostPort, row: int, sign: int) -> None:
-        key = (port.protocol, port.port)
-        by_address = self._ports.setdefault(key, {})
-        rows = by_address.setdefault(port.ip, {})
-        rows[row] = rows.get(row, 0) + sign
-        if not rows[row]:
-            del rows[row]
-        if not rows:
-            del by_address[port.ip]
-        if not by_address:
-            del self._ports[key]
 
     # Queries.
 
     def rows_with_port(self, port: HostPort) -> list[int]:
         """The rows where a pod uses the port so that no other one can."""
-        by_address = self._ports.get((port.protocol, port.port), {})
         return [
             row
-            for address, rows in by_address.items()
+            for address, row in self._ports.get((port.protocol, port.port), ())
             if ANY_ADDRESS in (address, port.ip) or address == port.ip
-            for row in rows
         ]
 
     def tally(self, question: PodQuestion, in_view: Callable[[Task], bool]) -> PodTally:
@@ -328,7 +306,7 @@ class PodIndex:
         if tally is None:
             tally = PodTally(question, len(self._table))
             for task, row in self._candidates(question.selector, in_view):
-                if question.means(task) and question.selector.matches(task.pod.labels):
+                if question.counts(task) and question.selector.matches(task.pod.labels):
                     tally.change(row, 1)
             self._tallies[question] = tally
             self._asked.add(question.selector, tally)

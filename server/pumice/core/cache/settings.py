@@ -25,5 +25,5 @@ class CacheSettings:
     # Whether nodes outside this scheduler's NodeShard may be used, and the name of the NodeShard.
     sharding_mode: ShardingMode = ShardingMode.NONE
     shard_name: str = "volcano"
-    # Resources that are no part of what a pod needs; the engine knows them from its plugins.
+    # Resources that do not count as requests of pods; the engine gets them from its plugins.
     ignored_resources: tuple[str, ...] = ()

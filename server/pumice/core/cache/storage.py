@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pumice.core.cache.reservations import Reservations
 from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
 from pumice.core.model.pod import Pod, PodVolume
@@ -24,107 +24,18 @@ StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass
 
 
 @dataclass(frozen=True, slots=True)
-class ReservedVolume:
-    """A volume that a decision gives to a claim."""
+class VolumeReservation:
+    """What a decision gives to a claim: a volume, or the node at which its volume shall be made."""
 
-    name: str
     claim_key: str
-    claim_uid: str
+    claim_uid: str = ""
+    volume_name: str = ""
+    node: str = ""
 
-
-class Ledger(ABC):
-    """What sessions reserve for pods.
-
-    It is reserved until the session ends. If the pod was bound, it stays reserved until the cluster
-    shows it, or the decision fails, or the pod is gone.
-    """
-
-    def __init__(self) -> None:
-        # Pods of the running session that took something.
-        self._open: dict[str, None] = {}
-        # Grows with every change.
-        self.version = 0
-
-    @abstractmethod
-    def unreserve(self, pod_uid: str) -> None:
-        """Frees what is reserved for a pod."""
-
-    def is_open(self, pod_uid: str) -> bool:
-        return pod_uid in self._open
-
-    def close(self, decided: Container[str]) -> None:
-        """The session is over: only reservations of pods that were decided on are kept."""
-        for pod_uid in list(self._open):
-            if pod_uid not in decided:
-                self.unreserve(pod_uid)
-        self._open.clear()
-
-
-class VolumeLedger(Ledger):
-    """Volumes given to claims, and nodes chosen for claims that shall get a new volume."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._volumes: dict[str, tuple[ReservedVolume, str]] = {}
-        self._nodes: dict[str, tuple[str, str]] = {}
-
-    def reserved(self, volume_name: str) -> ReservedVolume | None:
-        known = self._volumes.get(volume_name)
-        return None if known is None else known[0]
-
-    def node_for(self, claim_key: str) -> str:
-        """The node at which the claim's volume shall be made; empty: not decided."""
-        known = self._nodes.get(claim_key)
-        return "" if known is None else known[0]
-
-    def reserve(
-        self, pod_uid: str, volumes: Iterable[ReservedVolume], claims: Iterable[str], node: str
-    ) -> None:
-        """Reserves volumes and nodes for a pod; a reservation of another pod is kept."""
-        for volume in volumes:
-            self._volumes.setdefault(volume.name, (volume, pod_uid))
-        for claim in claims:
-            self._nodes.setdefault(claim, (node, pod_uid))
-        self._open[pod_uid] = None
-        self.version += 1
-
-    def unreserve(self, pod_uid: str) -> None:
-        self._volumes = {k: v for k, v in self._volumes.items() if v[1] != pod_uid}
-        self._nodes = {k: v for k, v in self._nodes.items() if v[1] != pod_uid}
-        self._open.pop(pod_uid, None)
-        self.version += 1
-
-    def failed(self, pod_uid: str) -> None:
-        """The decision about the pod failed, or the pod is gone."""
-        if self._volumes or self._nodes:
-            self.unreserve(pod_uid)
-
-    def memory(
-        self,
-    ) -> tuple[tuple[tuple[ReservedVolume, str], ...], tuple[tuple[str, str, str], ...]]:
-        """Volumes with their pods; claims with their nodes and pods."""
-        claims = tuple((claim, node, pod) for claim, (node, pod) in self._nodes.items())
-        return tuple(self._volumes.values()), claims
-
-    def remember(
-        self,
-        volumes: Iterable[tuple[ReservedVolume, str]],
-        claims: Iterable[tuple[str, str, str]],
-    ) -> None:
-        self._volumes = {volume.name: (volume, pod) for volume, pod in volumes}
-        self._nodes = {claim: (node, pod) for claim, node, pod in claims}
-        self.version += 1
-
-    def updated(self, item: StorageObject) -> None:
-        """An update from the cluster ends a reservation."""
-        match item:
-            case PersistentVolume():
-                self._volumes.pop(item.name, None)
-            case PersistentVolumeClaim():
-                self._nodes.pop(item.key, None)
-            case StorageClass():
-                pass
-        self.version += 1
+    @property
+    def key(self) -> str:
+        """The name of a volume, or the key of a claim, which has a slash."""
+        return self.volume_name or self.claim_key
 
 
 class VolumeUsers:
@@ -189,7 +100,7 @@ class StorageCache:
         self.csi_drivers = stores.make(CsiDriver, "name")
         self.capacities = stores.make(CsiStorageCapacity, "namespace", "name")
         self.attachments = stores.make(VolumeAttachment, "name")
-        self.ledger = VolumeLedger()
+        self.ledger: Reservations[VolumeReservation] = Reservations(shared=False)
         self.users = VolumeUsers()
 
     def claims_of(self, pod: Pod) -> list[tuple[PodVolume, PersistentVolumeClaim | None]]:
@@ -200,5 +111,11 @@ class StorageCache:
         ]
 
     def updated(self, item: StorageObject, *, gone: bool) -> None:
-        self.ledger.updated(item)
+        match item:
+            case PersistentVolume():
+                self.ledger.updated(item.name)
+            case PersistentVolumeClaim():
+                self.ledger.updated(item.key)
+            case StorageClass():
+                self.ledger.updated()
         self.users.updated(item, gone=gone)

@@ -93,5 +93,6 @@ class ObjectStores:
     def __iter__(self) -> Iterator[ObjectStore[Any]]:
         return iter(self._by_kind.values())
 
-    def of(self, kind: type[T]) -> ObjectStore[T] | None:
-        return self._by_kind.get(kind)
+    def of(self, kind: type[T]) -> ObjectStore[T]:
+        """For every kind but pods."""
+        return self._by_kind[kind]

@@ -188,7 +188,7 @@ def _pod_index(name: str) -> int | None:
     if name.count("-") < _INDEXED_NAME_PARTS - 1:
         return None
     last = name[name.rindex("-") + 1 :]
-    # Nearly all of them are short and plain; digits of other scripts are none.
+    # Nearly all of them are short and plain; digits of other scripts do not count.
     if len(last) <= _PLAIN_DIGITS and last.isascii() and last.isdigit():
         return int(last)
     return as_integer(last)

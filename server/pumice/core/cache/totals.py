@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.integers import add_amount
 from pumice.core.model.resources import CPU, MEMORY, Resources
 
 # What jobs without placed tasks hold; nobody changes it.
@@ -57,11 +58,7 @@ def _accumulate(total: Resources, part: Resources, sign: int) -> None:
     total.milli_cpu += sign * part.milli_cpu
     total.memory += sign * part.memory
     for name, amount in part.scalars.items():
-        value = total.scalars.get(name, 0) + sign * amount
-        if value:
-            total.scalars[name] = value
-        else:
-            total.scalars.pop(name, None)
+        add_amount(total.scalars, name, sign * amount)
 
 
 def _without_nothing(amounts: Resources) -> Resources:
@@ -112,8 +109,7 @@ class QueueTotals:
 
     def held_by(self, job_id: str) -> Resources:
         """What a job held when the totals were last refreshed; the caller's to change."""
-        seen = self._seen.get(job_id)
-        return Resources() if seen is None else seen[2].allocated.clone()
+        return self.allocated_of(job_id).clone()
 
     def allocated_of(self, job_id: str) -> Resources:
         """The same, read-only."""

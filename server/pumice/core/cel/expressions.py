@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from pumice.core.cel.functions import call, method, whole
-from pumice.core.cel.operators import operate
+from pumice.core.cel.functions import call, method, operate, whole
 from pumice.core.cel.tokens import Token, tokens_of
 from pumice.core.cel.values import CelError, MapValue, kind_of
 
@@ -317,7 +316,7 @@ def _macro(name: str, target: Node, variable: str, body: Node) -> Node:
         if visits[0] > MAX_VISITS:
             raise CelError(f"visits more than {MAX_VISITS} elements")
         results = [(item, _tried(body, {**variables, variable: item})) for item in items]
-        return _concluded(name, results)
+        return _macro_result(name, results)
 
     return run
 
@@ -329,7 +328,7 @@ def _tried(body: Node, variables: Variables) -> object:
         return error
 
 
-def _concluded(name: str, results: list[tuple[object, object]]) -> object:
+def _macro_result(name: str, results: list[tuple[object, object]]) -> object:
     """The value of a macro: ``all`` and ``exists`` are decided by one element, whatever fails."""
     decisive = {"all": False, "exists": True}.get(name)
     if decisive is not None and any(result is decisive for _, result in results):

@@ -1,15 +1,17 @@
-"""The functions and methods that expressions may call."""
+"""The operators, functions and methods of expressions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from operator import add, ge, gt, le, lt, mul, sub
+from typing import Any, TypeVar
 
-from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, kind_of
+from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, equal, kind_of
 from pumice.core.model.patterns import Pattern, PatternError
 
+T = TypeVar("T", int, float)
 _LARGEST_INT = 2**63
 # What one text that an expression builds may have.
 MAX_TEXT = 65_536
@@ -19,6 +21,75 @@ def whole(value: int) -> int:
     if not -_LARGEST_INT <= value < _LARGEST_INT:
         raise CelError("integer overflow")
     return value
+
+
+# Operators.
+
+_NUMBERS = ("int", "double")
+_ORDERED = ("int", "double", "string", "bool")
+
+
+def operate(sign: str, left: Any, right: Any) -> object:
+    match sign:
+        case "==":
+            return equal(left, right)
+        case "!=":
+            return not equal(left, right)
+        case "in":
+            return _is_in(left, right)
+        case "<" | "<=" | ">" | ">=":
+            return _ordered(sign, left, right)
+        case _:
+            return _computed(sign, left, right)
+
+
+def _is_in(left: object, right: object) -> bool:
+    if isinstance(right, tuple):
+        return any(equal(left, item) for item in right)
+    if isinstance(right, MapValue):
+        return left in right.items
+    raise CelError(f"in {kind_of(right)} is not supported")
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_SIMPLE: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul}
+
+
+def _ordered(sign: str, left: Any, right: Any) -> bool:
+    kinds = {kind_of(left), kind_of(right)}
+    if kinds <= set(_NUMBERS) or (len(kinds) == 1 and kinds <= set(_ORDERED)):
+        return _COMPARISONS[sign](left, right)
+    raise CelError(f"{kind_of(left)} {sign} {kind_of(right)} is not supported")
+
+
+def _computed(sign: str, left: Any, right: Any) -> object:
+    kinds = (kind_of(left), kind_of(right))
+    if sign == "+" and kinds == ("string", "string"):
+        if len(left) + len(right) > MAX_TEXT:
+            raise CelError("the text is too long")
+        return left + right
+    if sign == "+" and kinds == ("list", "list"):
+        return left + right
+    if kinds == ("int", "int"):
+        return whole(_SIMPLE[sign](left, right) if sign in _SIMPLE else _divided(sign, left, right))
+    if kinds == ("double", "double") and sign != "%":
+        return _SIMPLE[sign](left, right) if sign in _SIMPLE else left / _divisor(right)
+    raise CelError(f"{kinds[0]} {sign} {kinds[1]} is not supported")
+
+
+def _divided(sign: str, left: int, right: int) -> int:
+    # Towards zero, as in Go.
+    quotient = abs(left) // abs(_divisor(right)) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if sign == "/" else left - quotient * right
+
+
+def _divisor(number: T) -> T:
+    if number == 0:
+        raise CelError("division by zero")
+    return number
+
+
+# Functions and methods.
 
 
 def call(name: str, arguments: list[object]) -> object:
@@ -69,14 +140,14 @@ def _to_int(value: Any) -> int:
     try:
         return whole(int(value))
     except (ValueError, OverflowError):
-        raise CelError(f"{value!r} is no whole number") from None
+        raise CelError(f"{value!r} is not a whole number") from None
 
 
 def _to_double(value: Any) -> float:
     try:
         return float(value)
     except ValueError:
-        raise CelError(f"{value!r} is no number") from None
+        raise CelError(f"{value!r} is not a number") from None
 
 
 def _compare(left: Any, right: Any) -> int:
@@ -98,7 +169,7 @@ def _substring(text: str, begin: int, end: int | None = None) -> str:
 
 def _as_integer(value: Quantity) -> int:
     if value.amount.denominator != 1:
-        raise CelError("the quantity is no whole number")
+        raise CelError("the quantity is not a whole number")
     return whole(value.amount.numerator)
 
 

@@ -30,7 +30,7 @@ class Quantity:
     def parse(cls, text: str) -> Quantity:
         amount = parse_quantity(text)
         if amount is None:
-            raise CelError(f"{text!r} is no quantity")
+            raise CelError(f"{text!r} is not a quantity")
         return cls(amount)
 
     def __lt__(self, other: Quantity) -> bool:
@@ -61,7 +61,7 @@ class Semver:
     def parse(cls, text: str) -> Semver:
         match = _SEMVER.fullmatch(text) if len(text) <= _MOST_DIGITS else None
         if match is None:
-            raise CelError(f"{text!r} is no semantic version")
+            raise CelError(f"{text!r} is not a semantic version")
         parts = match.group(4).split(".") if match.group(4) else []
         pre = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts)
         return cls(int(match.group(1)), int(match.group(2)), int(match.group(3)), pre)

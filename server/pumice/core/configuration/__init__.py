@@ -19,13 +19,13 @@ from pumice.core.configuration.arguments import (
     text,
     texts,
 )
-from pumice.core.configuration.reader import read_configuration
 from pumice.core.configuration.values import (
     DEFAULT_CONFIGURATION,
     FLAG_DEFAULTS,
     Configuration,
     PluginOptions,
 )
+from pumice.core.configuration.volcano_reader import read_configuration
 
 __all__ = [
     "DEFAULT_CONFIGURATION",

@@ -1,42 +1,121 @@
-"""Reads Volcano's scheduler configuration strictly.
-
-Volcano ignores unknown keys and replaces invalid values. Both are problems here, each with its place
-and the most similar valid name. A valid key without effect is a warning.
-"""
+"""What the readers of configurations have in common: problems with their places, arguments, tiers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
 
-from pumice.core.configuration import volcano_names as volcano
-from pumice.core.configuration.argument_types import as_flag
+from pumice.core.configuration.argument_types import parsed_text, typed_value
 from pumice.core.configuration.arguments import Arguments, Catalog
-from pumice.core.configuration.findings import Findings, Path, scalar_text
-from pumice.core.configuration.values import (
-    FLAG_DEFAULTS,
-    Configuration,
-    PluginOptions,
-)
+from pumice.core.configuration.values import Configuration, PluginOptions
+from pumice.core.errors import ConfigurationError, Problem
 
+Path = tuple[str | int, ...]
 Tiers = tuple[tuple[PluginOptions, ...], ...]
 # The path of a plugin in a tier, its name, and all that the file says about it.
 Entry = tuple[Path, str, Mapping[object, object]]
-_KEYS = ("actions", "tiers", "configurations", "metrics")
-_KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a file"
 
 
-def read_configuration(data: object, catalog: Catalog) -> Configuration:
-    """Reads the parsed file; raises with every problem there is, not just the first."""
-    reader = _Reader(catalog)
-    return reader.conclude(reader.read(data))
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The most similar known name, without regard to case; empty where none is similar."""
+    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[near[0]] if near else ""
 
 
-class ConfigurationReader(Findings):
-    """Walks the data of a file and collects what it finds."""
+class ConfigurationReader:
+    """Walks the data of a file; collects problems, which make it invalid, and warnings, which do not."""
 
     def __init__(self, catalog: Catalog) -> None:
-        super().__init__()
         self._catalog = catalog
+        self._problems: list[Problem] = []
+        self._warnings: list[Problem] = []
+
+    def problem(self, path: Path, message: str, suggestion: str = "") -> None:
+        self._problems.append(Problem(path, message, suggestion))
+
+    def warning(self, path: Path, message: str) -> None:
+        self._warnings.append(Problem(path, message, warning=True))
+
+    def unknown(self, path: Path, what: str, word: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = nearest(word, names)
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names)}"
+        self.problem(path, f"unknown {what} {word!r}; {hint}", near)
+
+    def conclude(self, configuration: Configuration) -> Configuration:
+        """The configuration with its warnings; raises when there are problems."""
+        if self._problems:
+            raise ConfigurationError((*self._problems, *self._warnings))
+        return replace(configuration, warnings=tuple(self._warnings))
+
+    # Arguments.
+
+    def arguments(
+        self, path: Path, data: object, declared: type[Arguments], *, texts: bool = False
+    ) -> Arguments:
+        """Typed arguments; with ``texts`` every value is a text."""
+        if data is None:
+            return Arguments()
+        if not isinstance(data, Mapping):
+            self.problem(path, "must be a mapping of arguments")
+            return Arguments()
+        values: dict[str, object] = {}
+        for key, value in data.items():
+            typed = self._argument((*path, str(key)), str(key), value, declared, texts=texts)
+            if typed is not None:
+                values[str(key)] = typed
+        complaint = declared(values).why_not()
+        if complaint is not None:
+            self.problem(path, complaint)
+        return Arguments(values)
+
+    def _argument(
+        self, path: Path, key: str, value: object, declared: type[Arguments], *, texts: bool
+    ) -> object:
+        argument = declared.find(key)
+        if argument is None:
+            self._unknown_argument(path, key, declared)
+            return None
+        if argument.why_without_effect:
+            self.warning(path, f"has no effect: {argument.why_without_effect}")
+        if argument.kind is None:
+            return None
+        if texts:
+            text = scalar_text(value)
+            if text == "":
+                return None
+            typed = None if text is None else parsed_text(text, argument.kind)
+        else:
+            typed = typed_value(value, argument.kind)
+        if typed is None:
+            self.problem(path, f"must be {argument.kind.value}, is {value!r}")
+            return None
+        limit = argument.limit
+        complaint = limit.why_not(typed) if limit is not None else None
+        if limit is not None and complaint is not None:
+            (self.warning if limit.lenient else self.problem)(path, complaint)
+        members = argument.members
+        return typed if members is None else self._members(path, typed, members)
+
+    def _members(self, path: Path, value: object, declared: type[Arguments]) -> object:
+        """A mapping, or a list of mappings, with what is in it checked too."""
+        if not isinstance(value, list):
+            return dict(self.arguments(path, value, declared).items())
+        return [
+            self._members((*path, number), item or {}, declared)
+            for number, item in enumerate(value)
+        ]
+
+    def _unknown_argument(self, path: Path, key: str, declared: type[Arguments]) -> None:
+        known = [each.name_form or each.shown_name for each in declared.declared if each.kind]
+        if known:
+            self.unknown(path, "argument", key, known)
+        else:
+            self.problem(path, f"unknown argument {key!r}; it takes none")
+
+    # Actions, plugins and tiers.
 
     def _actions(self, text: object) -> tuple[str, ...]:
         """The actions of a comma-separated list, without spaces around them."""
@@ -51,7 +130,7 @@ class ConfigurationReader(Findings):
         names = self._names(("actions",), text)
         for name in dict.fromkeys(names):
             if name not in self._catalog.actions:
-                self._unknown(("actions",), "action", name, self._catalog.actions)
+                self.unknown(("actions",), "action", name, self._catalog.actions)
         return names
 
     def _names(self, path: Path, text: str) -> tuple[str, ...]:
@@ -65,11 +144,8 @@ class ConfigurationReader(Findings):
         if name in self._catalog.refused:
             self.problem(path, f"plugin {name!r} is installed but {self._catalog.refused[name]}")
         elif name not in self._catalog.plugins:
-            self._unknown(path, "plugin", name, self._catalog.plugins)
+            self.unknown(path, "plugin", name, self._catalog.plugins)
         return name in self._catalog.plugins
-
-    def _unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
-        self.unknown(path, what, name, known)
 
     def _entries(self, tiers: object) -> list[list[Entry]]:
         """The plugin entries of each tier, with their paths."""
@@ -111,162 +187,16 @@ class ConfigurationReader(Findings):
                 first.setdefault(options.name, i)
 
 
-class _Reader(ConfigurationReader):
-    """Reads Volcano's files."""
-
-    def read(self, data: object) -> Configuration:
-        if not isinstance(data, Mapping):
-            self.problem((), "must be a mapping with the keys actions and tiers")
-            return Configuration((), ())
-        for key in data:
-            self._key(str(key))
-        actions = self._actions(data.get("actions"))
-        tiers = self._tiers(data.get("tiers"))
-        self._usage_readers(tiers, data.get("metrics"))
-        return Configuration(
-            actions,
-            tiers,
-            self._action_arguments(data.get("configurations"), actions),
-            self._metrics(data.get("metrics")),
-        )
-
-    def _key(self, key: str) -> None:
-        if key in _KEYS:
-            return
-        if key in volcano.KEYS_WITHOUT_EFFECT:
-            self.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
-        elif key == "plugins" or key.startswith("plugin."):
-            self.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
-        else:
-            self.unknown((key,), "key", key, _KEYS)
-
-    # Tiers and their plugins.
-
-    def _tiers(self, data: object) -> Tiers:
-        tiers = tuple(tuple(self._plugin(*entry) for entry in tier) for tier in self._entries(data))
-        if not any(tiers):
-            self.warning(
-                ("tiers",), "name no plugin: pods go anywhere, and no gang is kept together"
-            )
-        for i, tier in enumerate(tiers):
-            hierarchical = any(o.name == "drf" and o.enabled("enableHierarchy") for o in tier)
-            if hierarchical and any(o.name == "proportion" for o in tier):
-                self.problem(
-                    ("tiers", i), "drf with enableHierarchy and proportion cannot share a tier"
-                )
-        self._check_twice(tiers)
-        if {"proportion", "capacity"} <= {options.name for tier in tiers for options in tier}:
-            message = "proportion and capacity both divide the cluster among queues; use one"
-            self.warning(("tiers",), message)
-        return tiers
-
-    def _plugin(self, path: Path, name: str, entry: Mapping[object, object]) -> PluginOptions:
-        flags = tuple(
-            (str(key), flag)
-            for key, value in entry.items()
-            if key not in ("name", "arguments")
-            and (flag := self._flag((*path, str(key)), name, str(key), value)) is not None
-        )
-        if not self._check_plugin((*path, "name"), name):
-            return PluginOptions(name, flags)
-        declared = self._catalog.plugins[name]
-        arguments = self.arguments((*path, "arguments"), entry.get("arguments"), declared)
-        return PluginOptions(name, flags, arguments)
-
-    def _flag(self, path: Path, plugin: str, key: str, value: object) -> bool | None:
-        why = volcano.FLAGS_WITHOUT_EFFECT.get(key)
-        if key == "enableHierarchy" and plugin not in volcano.HIERARCHICAL and value:
-            why = f"only {', '.join(volcano.HIERARCHICAL)} know a hierarchy"
-        if why is not None:
-            self.warning(path, f"has no effect: {why}")
-        if key not in FLAG_DEFAULTS:
-            if why is None:
-                self._unknown_flag(path, key)
+def scalar_text(value: object) -> str | None:
+    """A scalar as Go's YAML reader gives it to a text field; None for lists and mappings."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int() | float():
+            return str(value)
+        case None:
+            return ""
+        case _:
             return None
-        if value is None:
-            return None
-        flag = as_flag(value)
-        if flag is None:
-            hint = "; a quoted one is a text" if isinstance(value, str) else ""
-            self.problem(path, f"must be true or false, is {value!r}{hint}")
-        return flag
-
-    def _unknown_flag(self, path: Path, key: str) -> None:
-        if key.startswith("disable"):
-            self.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
-        else:
-            self.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
-
-    def _usage_readers(self, tiers: Tiers, metrics: object) -> None:
-        """Warns about plugins that lack measured usage, and about usage that no plugin reads."""
-        # Without a type nothing is measured.
-        measures = isinstance(metrics, Mapping) and bool(metrics.get("type"))
-        for i, tier in enumerate(tiers):
-            for j, options in enumerate(tier):
-                path: Path = ("tiers", i, "plugins", j)
-                if options.name in volcano.USAGE_READERS and not measures:
-                    self.warning(path, "has no effect without measured usage: add the key metrics")
-                if options.name == "rescheduling" and "metricsPeriod" not in options.arguments:
-                    message = "moves no pod without the argument metricsPeriod: 10m, as in Volcano"
-                    self.warning(path, message)
-        names = {options.name for tier in tiers for options in tier}
-        if measures and not names.intersection(volcano.USAGE_READERS):
-            readers = " nor ".join(volcano.USAGE_READERS)
-            self.warning(("metrics",), f"have no effect: neither {readers} is configured")
-
-    # Arguments of actions.
-
-    def _action_arguments(
-        self, entries: object, actions: tuple[str, ...]
-    ) -> tuple[tuple[str, Arguments], ...]:
-        if entries is None:
-            return ()
-        if not isinstance(entries, list):
-            self.problem(("configurations",), "must be a list of {name, arguments}")
-            return ()
-        by_action: dict[str, Arguments] = {}
-        for i, entry in enumerate(entries):
-            path: Path = ("configurations", i)
-            name = entry.get("name") if isinstance(entry, Mapping) else None
-            if not isinstance(entry, Mapping) or not isinstance(name, str):
-                self.problem(path, "must be a mapping with the keys name and arguments")
-                continue
-            for key in entry:
-                if key not in ("name", "arguments"):
-                    known = ["name", "arguments"]
-                    self.unknown((*path, str(key)), "key", str(key), known)
-            declared = self._arguments_of_action((*path, "name"), name, actions)
-            if declared is None:
-                continue
-            arguments = self.arguments((*path, "arguments"), entry.get("arguments"), declared)
-            if name in by_action:
-                self.warning(path, f"has no effect: the first entry of {name!r} counts")
-            by_action.setdefault(name, arguments)
-        return tuple(by_action.items())
-
-    def _arguments_of_action(
-        self, path: Path, name: str, actions: tuple[str, ...]
-    ) -> type[Arguments] | None:
-        if name == volcano.INIT_PARAMETERS:
-            return volcano.InitParameters
-        declared = self._catalog.actions.get(name)
-        if name not in actions and declared is not None:
-            self.warning(path, f"has no effect: {name!r} is not among the actions")
-        elif declared is None:
-            self.unknown(path, "action", name, self._catalog.actions)
-        return declared
-
-    # Where measured usage comes from.
-
-    def _metrics(self, data: object) -> tuple[tuple[str, str], ...]:
-        if data is None:
-            return ()
-        if not isinstance(data, Mapping):
-            self.problem(("metrics",), "must be a mapping of texts")
-            return ()
-        texts = {str(key): scalar_text(value) for key, value in data.items()}
-        self.arguments(("metrics",), data, volcano.Metrics, texts=True)
-        source = texts.get("type")
-        if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
-            self.problem(("metrics",), f"the source {source!r} needs an address")
-        return tuple(sorted((key, text) for key, text in texts.items() if text is not None))

@@ -28,7 +28,7 @@ HIERARCHICAL = ("capacity", "drf", "nodegroup")
 # The only plugins that look at measured usage.
 USAGE_READERS = ("rescheduling", "usage")
 
-# An entry of ``configurations`` that is no action: what MindCluster's plugins have in common.
+# An entry of ``configurations`` that is not an action: what MindCluster's plugins have in common.
 INIT_PARAMETERS = "init-params"
 _OTHER_PLUGINS = "it is about plugins of MindCluster that Volcano does not have"
 
@@ -53,6 +53,14 @@ class InitParameters(Arguments):
     reserve_nodes = ignored("reserve-nodes", _OTHER_PLUGINS)
     shared_tor_num = ignored("shared-tor-num", _OTHER_PLUGINS)
     super_pod_size = ignored("super-pod-size", _OTHER_PLUGINS)
+
+
+class IgnoredErrorCache(Arguments):
+    """The argument of actions in which it has no effect."""
+
+    error_cache = ignored(
+        "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
+    )
 
 
 SOURCES_WITH_ADDRESS = ("prometheus", "elasticsearch")

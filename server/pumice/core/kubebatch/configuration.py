@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from pumice.core.configuration.argument_types import ArgumentType, as_flag, parsed_text
 from pumice.core.configuration.arguments import Catalog
-from pumice.core.configuration.findings import Path, scalar_text
-from pumice.core.configuration.reader import ConfigurationReader
+from pumice.core.configuration.reader import ConfigurationReader, Path, scalar_text
 from pumice.core.configuration.values import Configuration, PluginOptions
 
 # kube-batch of v0.5 without a file.
@@ -25,10 +24,10 @@ DEFAULT_CONFIGURATION = Configuration(
         tuple(PluginOptions(name) for name in ("drf", "predicates", "proportion", "nodeorder")),
     ),
 )
-# A flat file that leaves these out means so much.
+# What a flat file without these keys means.
 _FLAT_ACTIONS = "allocate, preempt"
 _FLAT_PLUGINS = "gang, priority, drf"
-# A pipelined gang was not told from a ready one then.
+# Flat files do not distinguish a pipelined gang from a ready one.
 _FLAT_FLAGS: Mapping[str, tuple[str, ...]] = {
     "jobready": ("enableJobReady", "enableJobPipelined"),
     "joborder": ("enableJobOrder",),
@@ -65,12 +64,12 @@ class _Reader(ConfigurationReader):
             return Configuration((), ())
         return self._tiered(data) if "tiers" in data else self._flat(data)
 
-    def _unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
-        """What came with Volcano is told apart from mistakes."""
-        if name in self._catalog.volcano.get(what, ()):
-            self.problem(path, f"{what} {name!r} is Volcano's; kube-batch had none")
+    def unknown(self, path: Path, what: str, word: str, known: Iterable[str]) -> None:
+        """Distinguishes names that came with Volcano from mistakes."""
+        if word in self._catalog.volcano.get(what, ()):
+            self.problem(path, f"{what} {word!r} is Volcano's; kube-batch had none")
         else:
-            super()._unknown(path, what, name, known)
+            super().unknown(path, what, word, known)
 
     # The flat generation.
 

@@ -14,6 +14,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.session.hooks import ABSTAIN, EventHandler
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 from pumice.core.session.votes import Votes
 
@@ -55,6 +56,28 @@ class KubeBatchSession(Session):
             kind, uid = "PodDisruptionBudget", known.budget.uid
             event = Event(kind, job.namespace, job.name, uid, warning, reason, message)
             self.events.append(event)
+
+    # Placing.
+
+    def pending(self, job: Job) -> list[Task]:
+        """The pending tasks in task order, without gated ones, which cannot be bound."""
+        return self.orders.tasks(task for task in job.index.pending.values() if not task.gated)
+
+    def place(self, job: Job, task: Task, row: int) -> None:
+        """Places the task on a node, and binds all placed tasks of the job if the job is ready.
+
+        Tasks of a job that does not become ready keep their resources until the session ends.
+        """
+        volumes = self.volumes if task.class_.spec.volumes else None
+        if volumes is not None and volumes.reserve(task, row) is not None:
+            return
+        if not self.statement().allocate(task, self.table.names[row]):
+            if volumes is not None:
+                volumes.unreserve(task)
+            return
+        if self.votes.is_ready(job):
+            for placed in job.index.in_order(TaskStatus.ALLOCATED):
+                Statement.of_allocated(self, [placed]).commit(job.id)
 
     # Backoff.
 

@@ -93,8 +93,8 @@ class PodGroup:
     revocable_zone: str = ""
     # None: no (valid) annotation.
     sla_waiting_time_ns: int | None = None
-    # The sender's hash of the fields that scheduling reads. Decisions carry it back, so that the
-    # sender can refuse those made on other terms; here it means nothing.
+    # The sender's hash of the fields that scheduling reads, which the core does not interpret.
+    # Decisions carry it back, so that the sender can refuse those made for another version.
     spec_hash: str = ""
     status: PodGroupStatus = field(default_factory=PodGroupStatus)
 

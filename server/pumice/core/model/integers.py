@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import frexp, sqrt
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,18 @@ def as_integer(text: str) -> int | None:
         return None
     number = int(text)
     return number if number in _INT64 else None
+
+
+K = TypeVar("K")
+
+
+def add_amount(amounts: dict[K, Any], key: K, amount: int | float) -> None:
+    """Adds an amount, which may be negative, to that of a key; without any the key is removed."""
+    total = amounts.get(key, 0) + amount
+    if total:
+        amounts[key] = total
+    else:
+        amounts.pop(key, None)
 
 
 _LOW_BITS = 26

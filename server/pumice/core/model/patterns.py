@@ -59,7 +59,7 @@ _CONDITIONS: dict[Any, int] = {
 }
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 _UNSUPPORTED_FLAGS = re.MULTILINE | re.VERBOSE
-# What RE2 writes in another way than Python: an escape, an open repeat, which is none, and a set.
+# What RE2 spells differently from Python: an escape, ``{,``, which is not a repeat, and a set.
 _RE2_PART = re.compile(r"\\.|\{,|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
 _POSIX_CLASS = re.compile(r"(?<!^)\[:(\^?)(\w+):\]")
 _POSIX_CLASSES = {
@@ -85,9 +85,7 @@ class Pattern:
                 f"has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
             )
         if text.count("(") > MAX_PATTERN_GROUPS:
-            raise PatternError(
-                f"has more than {MAX_PATTERN_GROUPS} groups, which are the most allowed"
-            )
+            raise PatternError(f"has more than {MAX_PATTERN_GROUPS} groups, which is the limit")
         python = _RE2_PART.sub(_as_python, text)
         try:
             parsed = _parser.parse(python)
@@ -128,7 +126,7 @@ class Pattern:
     def _add(self, taken: Characters | None, leads_to: list[tuple[int, int]]) -> int:
         if len(self._states) >= MAX_PATTERN_STATES:
             raise PatternError(
-                f"needs more than {MAX_PATTERN_STATES} states, which are the most allowed; "
+                f"needs more than {MAX_PATTERN_STATES} states, which is the limit; "
                 "use fewer or smaller counted repeats"
             )
         self._states.append((taken, leads_to))
@@ -138,15 +136,15 @@ class Pattern:
         self._transition_count += 1
         if self._transition_count > MAX_PATTERN_TRANSITIONS:
             raise PatternError(
-                f"needs more than {MAX_PATTERN_TRANSITIONS} transitions, which are the most "
-                "allowed; use fewer optional parts and alternatives"
+                f"needs more than {MAX_PATTERN_TRANSITIONS} transitions, which is the limit; "
+                "use fewer optional parts and alternatives"
             )
 
     def _sequence(self, items: Iterable[Any], flags: int, then: int) -> int:
         """Adds states for parts of a pattern, the last one first; returns the state to begin with."""
         self._count_transition()
         if flags & _UNSUPPORTED_FLAGS:
-            raise PatternError("has the flag m or x; allowed are i and s")
+            raise PatternError("has the flag m or x; only i and s are allowed")
         for kind, value in reversed(list(items)):
             then = self._part(kind, value, flags, then)
         return then
@@ -197,9 +195,7 @@ class Pattern:
 
 
 def _too_often() -> PatternError:
-    return PatternError(
-        f"repeats more than {MAX_PATTERN_REPEATS} times, which are the most allowed"
-    )
+    return PatternError(f"repeats more than {MAX_PATTERN_REPEATS} times, which is the limit")
 
 
 def _as_python(part: re.Match[str]) -> str:
@@ -235,7 +231,7 @@ def _characters(kind: Any, value: Any, flags: int) -> Characters:
     if kind not in (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN):
         raise PatternError(
             "looks around, refers back to a group or is possessive; "
-            "allowed are characters, classes, groups, alternatives, repeats, ^, $, \\b and \\B"
+            "characters, classes, groups, alternatives, repeats, ^, $, \\b and \\B are allowed"
         )
     items = value if kind is _constants.IN else [(_constants.LITERAL, value)]
     taken: list[tuple[int, int]] = []

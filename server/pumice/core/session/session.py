@@ -223,7 +223,7 @@ class Session:
         return self.jobs.get(task.job_id)
 
     def sub_job_of(self, task: Task) -> SubJob:
-        return self.jobs[task.job_id].sub_job_of[task.uid]
+        return self.jobs[task.job_id].sub_job_of(task.uid)
 
     def schedulable_jobs(self) -> list[Job]:
         """Admitted jobs in the order of their ids.
@@ -267,8 +267,8 @@ class Session:
         """Undoes the whole session."""
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
-        self.cache.storage.ledger.close(())
-        self.cache.devices.ledger.close(())
+        for ledger in self.cache.ledgers:
+            ledger.close(())
         for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:

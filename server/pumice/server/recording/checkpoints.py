@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.checkpoint import Checkpoint
-from pumice.core.cache.storage import ReservedVolume
+from pumice.core.cache.storage import VolumeReservation
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.digests import KindSums
@@ -89,12 +89,14 @@ class StateCheckpoint:
             ],
             broken_gangs_scanned=checkpoint.broken_scanned,
             assumed_volumes=[
-                pb.AssumedVolume(name=v.name, claim=v.claim_key, claim_uid=v.claim_uid, pod_uid=pod)
-                for v, pod in checkpoint.volumes
+                pb.AssumedVolume(name=name, claim=v.claim_key, claim_uid=v.claim_uid, pod_uid=pod)
+                for name, pod, v in checkpoint.volumes
+                if v.volume_name
             ],
             assumed_claims=[
-                pb.AssumedClaim(claim=claim, node=node, pod_uid=pod)
-                for claim, node, pod in checkpoint.claims
+                pb.AssumedClaim(claim=claim, node=v.node, pod_uid=pod)
+                for claim, pod, v in checkpoint.volumes
+                if not v.volume_name
             ],
             releasing_nodes=checkpoint.releasing_nodes,
             plugin_times={name: timestamp(time) for name, time in checkpoint.plugin_times},
@@ -195,10 +197,16 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
         tuple((item.job, _read_cool_down(item)) for item in first.cool_downs),
         tuple((item.job, _time(item.begin_time)) for item in first.broken_gangs),
         first.broken_gangs_scanned,
-        tuple(
-            (ReservedVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
+        (
+            *(
+                (v.name, v.pod_uid, VolumeReservation(v.claim, v.claim_uid, v.name))
+                for v in first.assumed_volumes
+            ),
+            *(
+                (c.claim, c.pod_uid, VolumeReservation(c.claim, node=c.node))
+                for c in first.assumed_claims
+            ),
         ),
-        tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
         tuple(m.job for part in parts for m in part.jobs if m.status_written),
         tuple(
             (m.uid, (m.reason, m.message, m.nominated_node_name))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pumice.core.cache.assumptions import Assumption
-from pumice.core.cache.storage import ReservedVolume
+from pumice.core.cache.storage import VolumeReservation
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import (
     Bind,
@@ -331,15 +331,16 @@ class Playback:
         if not isinstance(decision, Bind) or not decision.volumes:
             return
         cache, namespace = self.state.engine.cache, decision.namespace
-        given, made = [], []
+        given: dict[str, VolumeReservation] = {}
         for choice in decision.volumes:
             key = f"{namespace}/{choice.claim}"
             claim = cache.storage.claims.get(key)
             if not choice.volume_name:
-                made.append(key)
+                given[key] = VolumeReservation(key, node=decision.node)
             elif claim is not None:
-                given.append(ReservedVolume(choice.volume_name, key, claim.uid))
-        cache.storage.ledger.reserve(decision.uid, given, made, decision.node)
+                name = choice.volume_name
+                given[name] = VolumeReservation(key, claim.uid, name)
+        cache.storage.ledger.reserve(decision.uid, given)
         cache.storage.ledger.close({decision.uid})
 
 

@@ -58,9 +58,9 @@ class EmptyCluster:
             yield task.pod
 
     def _claims(self, keys: Iterable[str]) -> Iterator[ResourceClaim]:
-        store = self._state.engine.cache.stores.of(ResourceClaim)
+        claims = self._state.engine.cache.devices.claims
         for key in sorted(keys):
-            claim = None if store is None else store.get(key)
+            claim = claims.get(key)
             if claim is not None:
                 yield claim
 

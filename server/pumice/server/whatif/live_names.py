@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pumice.core.model.pod import Pod
 from pumice.server.state import ClusterState
 from pumice.server.wire import kind_type
@@ -40,8 +38,7 @@ class LiveNames:
         type_ = kind_type(ref.kind)
         if type_ is Pod:
             return ref.uid in self._cache.tasks or ref.uid in self._cache.foreign
-        store: Any = None if type_ is None else self._cache.stores.of(type_)
-        return store is not None and store.by_uid(ref.uid) is not None
+        return type_ is not None and self._cache.stores.of(type_).by_uid(ref.uid) is not None
 
     def _pod_uids(self) -> dict[str, str]:
         if self._pods is None:

@@ -106,10 +106,10 @@ class ReplicaFeed:
             if not isinstance(change, PodConditionChanged | PodGateLifted)
         ]
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
-        ledger = state.engine.cache.storage.ledger.memory() if volumes else None
+        ledger = state.engine.cache.storage.ledger.snapshot() if volumes else None
         times = dict(state.engine.cache.plugin_times)
         claims = any(isinstance(d, Bind) and d.claims for d in result.decisions)
-        devices = state.engine.cache.devices.ledger.memory() if claims else None
+        devices = state.engine.cache.devices.ledger.snapshot() if claims else None
         self._send(
             *("on_session", result.session, result.now_ns, orders, statuses),
             *(ledger, times, devices),

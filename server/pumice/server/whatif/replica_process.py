@@ -140,9 +140,9 @@ class Replica:
             self.state.engine.follow(session, now_ns, orders, statuses)
             self.state.engine.cache.plugin_times.update(times)
             if ledger is not None:
-                self.state.engine.cache.storage.ledger.remember(*ledger)
+                self.state.engine.cache.storage.ledger.restore(ledger)
             if devices is not None:
-                self.state.engine.cache.devices.ledger.remember(devices)
+                self.state.engine.cache.devices.ledger.restore(devices)
 
 
 class ReplicaProcess:

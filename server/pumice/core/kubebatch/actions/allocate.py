@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.kubebatch.actions.dispatch import allocate, pending
 from pumice.core.kubebatch.fit import feasible, refuse
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
@@ -74,8 +73,8 @@ class _AllocateRun:
     def _waiting(self, job: Job) -> deque[Task]:
         tasks = self._tasks.get(job.id)
         if tasks is None:
-            own = pending(self._session, job)
-            tasks = self._tasks[job.id] = deque(task for task in own if not task.best_effort)
+            pending = self._session.pending(job)
+            tasks = self._tasks[job.id] = deque(task for task in pending if not task.best_effort)
         return tasks
 
     def _place(self, job: Job) -> bool:
@@ -102,7 +101,7 @@ class _AllocateRun:
             return False
         # The best node may have no idle resources, even if another node has.
         if view.fits_idle[row]:
-            allocate(session, job, task, row)
+            session.place(job, task, row)
         else:
             node = session.table.names[row]
             session.statement().pipeline(task, node, eviction_occurred=False)

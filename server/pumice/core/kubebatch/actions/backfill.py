@@ -8,7 +8,6 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.kubebatch.actions.dispatch import allocate
 from pumice.core.kubebatch.fit import allowed_nodes, refuse
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.status import TaskStatus
@@ -31,6 +30,6 @@ class KubeBatchBackfillAction:
         view = session.view(task)
         rows = allowed_nodes(session, task, view) & view.fits_idle
         if rows.any():
-            allocate(session, job, task, int(np.argmax(rows)))
+            session.place(job, task, int(np.argmax(rows)))
         else:
             refuse(session, self.name, job, task, view)

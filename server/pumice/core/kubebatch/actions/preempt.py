@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.kubebatch.actions.dispatch import pending
 from pumice.core.kubebatch.actions.evictions import Evictions
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.session.ordering.heap import LiveHeap
@@ -42,8 +41,7 @@ class _PreemptRun:
         self._under: list[Job] = []
         self._tasks: dict[str, deque[Task]] = {}
         for job in session.active_jobs:
-            tasks = pending(session, job)
-            if tasks:
+            if tasks := session.pending(job):
                 if job.queue not in self._jobs:
                     self._jobs[job.queue] = LiveHeap(session.orders.job_first)
                 self._jobs[job.queue].push(job)

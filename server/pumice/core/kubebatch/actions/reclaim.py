@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.kubebatch.actions.dispatch import pending
 from pumice.core.kubebatch.actions.evictions import Evictions
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
@@ -28,7 +27,7 @@ class KubeBatchReclaimAction:
             if job.queue not in jobs:
                 jobs[job.queue] = LiveHeap(session.orders.job_first)
                 queues.push(session.queue_of(job))
-            if tasks := pending(session, job):
+            if tasks := session.pending(job):
                 jobs[job.queue].push(job)
                 first[job.id] = tasks[0]
         evictions = Evictions(session, self.name, session.votes.reclaimable)

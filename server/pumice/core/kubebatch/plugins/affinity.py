@@ -14,53 +14,48 @@ from pumice.core.session.session import Session
 Counts = NDArray[np.int64]
 
 
-class RequiredAffinity:
-    """Nodes that required affinity or anti-affinity excludes."""
+def required_refused(session: Session, task: Task) -> Mask | None:
+    """Nodes that required affinity or anti-affinity excludes; None: there is no such term."""
+    spec = task.class_.spec
+    refused: list[Mask] = []
+    if spec.required_affinity:
+        refused.append(_violates_affinity(session, task))
+    if spec.required_anti_affinity:
+        refused.append(_near_all(session, task, spec.required_anti_affinity)[0])
+    for existing in session.pods.anti_affinity_against(task):
+        column = session.labels.column(existing.term.topology_key)
+        refused.append(column.in_domains_of(list(existing.rows)))
+    return np.logical_or.reduce(refused) if refused else None
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
-    def refused(self, task: Task) -> Mask | None:
-        """None: neither the task nor any pod on a node has such a term."""
-        spec = task.class_.spec
-        refused: Mask | None = None
-        if spec.required_affinity:
-            refused = self._violates_affinity(task)
-        if spec.required_anti_affinity:
-            near = self._near_all(task, spec.required_anti_affinity)[0]
-            refused = near if refused is None else refused | near
-        for existing in self._session.pods.anti_affinity_against(task):
-            column = self._session.labels.column(existing.term.topology_key)
-            near = column.in_domains_of(list(existing.rows))
-            refused = near if refused is None else refused | near
-        return refused
+def _violates_affinity(session: Session, task: Task) -> Mask:
+    near, anywhere = _near_all(session, task, task.class_.spec.required_affinity)
+    # The first of a series of pods that want to be together may go anywhere.
+    if not anywhere and session.pods.matches_own_affinity(task):
+        return np.zeros_like(near)
+    return ~near
 
-    def _violates_affinity(self, task: Task) -> Mask:
-        near, anywhere = self._near_all(task, task.class_.spec.required_affinity)
-        # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._session.pods.matches_own_affinity(task):
-            return np.zeros_like(near)
-        return ~near
 
-    def _near_all(self, task: Task, terms: tuple[PodAffinityTerm, ...]) -> tuple[Mask, bool]:
-        """Nodes that share the topology domains of all terms with a pod that matches all terms.
+def _near_all(
+    session: Session, task: Task, terms: tuple[PodAffinityTerm, ...]
+) -> tuple[Mask, bool]:
+    """Nodes that share the topology domains of all terms with a pod that matches all terms.
 
-        One pod must match all terms, for anti-affinity too.
-        """
-        session = self._session
-        nowhere: Mask = np.zeros(len(session.table), dtype=np.bool_)
-        pods = session.pods.matching_all(task.pod.namespace, terms)
-        if pods is None or not pods.total:
-            return nowhere, False
-        place: Counts = np.zeros(len(session.table), dtype=np.int64)
-        labelled: Mask = ~nowhere
-        for term in terms:
-            column = session.labels.column(term.topology_key)
-            place = place * (len(column.values) + 1) + column.codes
-            labelled &= column.present
-        there = np.unique(place[labelled & (pods.counts > 0)])
-        near: Mask = labelled & np.isin(place, there)
-        return near, True
+    One pod must match all terms, for anti-affinity too.
+    """
+    nowhere: Mask = np.zeros(len(session.table), dtype=np.bool_)
+    pods = session.pods.matching_all(task.pod.namespace, terms)
+    if pods is None or not pods.total:
+        return nowhere, False
+    place: Counts = np.zeros(len(session.table), dtype=np.int64)
+    labelled: Mask = ~nowhere
+    for term in terms:
+        column = session.labels.column(term.topology_key)
+        place = place * (len(column.values) + 1) + column.codes
+        labelled &= column.present
+    there = np.unique(place[labelled & (pods.counts > 0)])
+    near: Mask = labelled & np.isin(place, there)
+    return near, True
 
 
 def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None:

@@ -65,12 +65,12 @@ class KubeBatchNodeOrderPlugin:
         return total
 
     def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
-        total: Scores | None = None
-        if weight := self._weights.node_affinity:
-            total = _weighted(total, weight, self._node_affinity(task.class_, rows))
-        if weight := self._weights.pod_affinity:
-            total = _weighted(total, weight, self._pod_affinity(task, rows))
-        return total
+        parts = (
+            (self._weights.node_affinity, self._node_affinity(task.class_, rows)),
+            (self._weights.pod_affinity, self._pod_affinity(task, rows)),
+        )
+        scores = [weight * part for weight, part in parts if weight and part is not None]
+        return np.sum(scores, axis=0) if scores else None
 
     def _node_affinity(self, class_: TaskClass, rows: Rows) -> Scores | None:
         raw: Scores = np.zeros(len(rows))
@@ -90,12 +90,6 @@ class KubeBatchNodeOrderPlugin:
             return None
         scaled: Scores = np.trunc(_FULL * ((weights - lowest) / float(highest - lowest)))
         return scaled
-
-
-def _weighted(total: Scores | None, weight: int, scores: Scores | None) -> Scores | None:
-    if scores is None:
-        return total
-    return weight * scores if total is None else total + weight * scores
 
 
 def _tenths(amount: Scores, used: Scores, capacity: Scores) -> Scores:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions, boolean
-from pumice.core.kubebatch.plugins.affinity import RequiredAffinity
+from pumice.core.kubebatch.plugins.affinity import required_refused
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.pod import PodSpec
 from pumice.core.model.resources import PODS
@@ -59,7 +59,6 @@ class KubeBatchPredicatesPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         self._labels = session.labels
-        self._affinity = RequiredAffinity(session)
         hooks = session.hooks
         hooks.row_predicate[self.name] = self._pod_count
         hooks.class_predicate[self.name] = self._of_class
@@ -98,7 +97,7 @@ class KubeBatchPredicatesPlugin:
         if task.class_.spec.host_ports:
             taken = port_refusal(self._session, task.class_.spec.host_ports)
             refusals.append(_refused("node(s) didn't have free ports", taken.rows))
-        apart = self._affinity.refused(task)
+        apart = required_refused(self._session, task)
         if apart is not None:
             refusals.append(_refused("node(s) didn't satisfy pod affinity", apart))
         return refusals or None

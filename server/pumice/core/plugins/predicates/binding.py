@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.storage import ReservedVolume
+from pumice.core.cache.storage import VolumeReservation
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import VolumeChoice
 from pumice.core.model.fit import Mask, Refusal
@@ -123,7 +123,8 @@ class VolumeBinding:
         asked = np.ones(len(table), dtype=np.bool_)
         chosen, free = [], []
         for claim in claims:
-            node = self._ledger.node_for(claim.key) or claim.selected_node
+            known = self._ledger.get(claim.key)
+            node = claim.selected_node if known is None else known.node
             if not node:
                 free.append(claim)
                 continue
@@ -162,9 +163,14 @@ class VolumeBinding:
             return None
         names = list(plan.numbers)
         picked = [(c, names[r[row]] if r[row] >= 0 else "") for c, r in plan.choices]
-        taken = [ReservedVolume(name, claim.key, claim.uid) for claim, name in picked if name]
-        made = [claim.key for claim, name in picked if not name]
-        self._ledger.reserve(task.uid, taken, made, self._session.table.names[row])
+        node = self._session.table.names[row]
+        given = [
+            VolumeReservation(claim.key, claim.uid, name)
+            if name
+            else VolumeReservation(claim.key, node=node)
+            for claim, name in picked
+        ]
+        self._ledger.reserve(task.uid, {each.key: each for each in given})
         choices = tuple(VolumeChoice(claim.name, name) for claim, name in picked)
         self._session.outbox.attach_volumes(task, choices)
         return None

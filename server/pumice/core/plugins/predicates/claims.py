@@ -76,7 +76,7 @@ class DeviceClaims:
         return None
 
     def _why_not_allocatable(self, claim: ResourceClaim, task: Task) -> str | None:
-        if self._ledger.allocation_of(claim.key) is not None and not self._ledger.is_open(task.uid):
+        if self._ledger.get(claim.key) is not None and not self._ledger.is_open(task.uid):
             return f"resource claim {claim.key} is in the process of being allocated"
         for request in claim.requests:
             wanted = (request.exactly,) if request.exactly else request.first_available
@@ -235,7 +235,7 @@ class DeviceClaims:
         for claim in self._devices.claims:
             if claim.allocation is not None:
                 yield claim.allocation
-        yield from self._ledger.allocations()
+        yield from self._ledger.values()
 
     # Taking and giving back.
 

@@ -106,7 +106,7 @@ class VolumeSupply:
         return chosen
 
     def _owner(self, volume: PersistentVolume) -> tuple[str, str] | None:
-        taken = self._session.cache.storage.ledger.reserved(volume.name)
+        taken = self._session.cache.storage.ledger.get(volume.name)
         if taken is not None:
             return taken.claim_key, taken.claim_uid
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None

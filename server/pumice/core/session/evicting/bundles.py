@@ -80,7 +80,7 @@ class _Surplus:
 
     def _break(self, task: Task) -> bool:
         """The first task that leaves a sub-job costs its policy one; false: it has none to spare."""
-        sub_job = self._job.sub_job_of[task.uid]
+        sub_job = self._job.sub_job_of(task.uid)
         if sub_job.id in self._broken:
             return True
         if self._sub_jobs[sub_job.group_id] <= 0:

@@ -138,7 +138,7 @@ class DomainSearch:
         first = next(tasks[0] for tasks in pending_tasks.tasks.values())
         tried = self._last
         if tried not in alike:
-            groups = self._session.topology.ranked(job.sub_job_of[first.uid], alike)
+            groups = self._session.topology.ranked(job.sub_job_of(first.uid), alike)
             tried = groups[0][0] if groups else alike[0]
         trial_tasks = pending_tasks.clone()
         trial = self._try(job, trial_tasks, tried, scored=False)
@@ -307,7 +307,7 @@ class DomainSearch:
         self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domain: str
     ) -> Statement | None:
         """A placement of the sub-job in one domain; the tasks that it leaves over stay pending."""
-        for uid in [uid for uid in job.fit_errors if job.sub_job_of[uid] is sub_job]:
+        for uid in [uid for uid in job.fit_errors if job.sub_job_of(uid) is sub_job]:
             del job.fit_errors[uid]
         tasks = pending_tasks.tasks[sub_job.id].copy()
         statement = self._placement.place_tasks(job, sub_job, tasks, domain)

@@ -1,4 +1,8 @@
-"""gangreclaim: evicts from queues above their share for a whole gang of another queue at once."""
+"""gangpreempt and gangreclaim: evict for a whole gang at once.
+
+They look for victims in one domain of the network after the other, widest first. Tasks that other
+jobs can spare go first. Then whole gangs are broken, if that is allowed.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,22 @@ from pumice.core.session.evicting.gang_action import GangActionRun
 from pumice.core.session.session import Session
 
 
-class GangReclaimAction:
-    """Looks for victims in one domain of the network after the other, widest first.
+class GangPreemptAction:
+    """Evicts jobs of lower priority in the same queue."""
 
-    Tasks that other jobs can spare go first. Then whole gangs are broken, if that is allowed.
-    """
+    name: ClassVar[str] = "gangpreempt"
+    arguments: ClassVar[type[Arguments]] = GangArguments
+
+    def execute(self, session: Session) -> None:
+        def later_first(left: Job, right: Job) -> bool | None:
+            return None if left is right else not session.orders.job_first(left, right)
+
+        victims = GangVictims(_has_lower_priority, lambda _job: later_first, takes_bound=True)
+        GangActionRun(session, victims, self.name, reclaims=False).run()
+
+
+class GangReclaimAction:
+    """Evicts jobs of queues above their share."""
 
     name: ClassVar[str] = "gangreclaim"
     arguments: ClassVar[type[Arguments]] = GangArguments
@@ -29,6 +44,10 @@ class GangReclaimAction:
 
         victims = GangVictims(may_evict, lambda job: _by_queue(session, job))
         GangActionRun(session, victims, self.name, reclaims=True).run()
+
+
+def _has_lower_priority(job: Job, victim: Job) -> bool:
+    return victim.queue == job.queue and victim.priority < job.priority
 
 
 def _by_queue(session: Session, job: Job) -> First:

@@ -24,10 +24,15 @@ class CapacityAccount(QueueAccount):
         self.parent: CapacityAccount | None = None
         self.children: list[CapacityAccount] = []
         # The first limit on claimed devices that a task would exceed.
-        self.device_limit: DeviceLimit = _no_limit
+        self.device_limit: DeviceLimit = lambda _account, _task: None
 
     @property
-    def is_leaf(self) -> bool:
+    def limit(self) -> Resources:
+        return self.real_capability
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether no queue is below it."""
         return not self.children
 
     # The tree does not change any more when these are first read.
@@ -66,10 +71,6 @@ class CapacityAccount(QueueAccount):
 
 
 DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]
-
-
-def _no_limit(_account: CapacityAccount, _task: Task) -> QueueLimit | None:
-    return None
 
 
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:

@@ -95,7 +95,7 @@ class Reclaiming:
         return victims, PERMIT
 
     def may_have_victims(self, job: Job) -> bool:
-        """False: no task of the job's queue can be a victim, whoever asks, as the queue stands."""
+        """False: no task of the job's queue can be a victim now, for any reclaimer."""
         account = self._accounts.of_queue(job.queue)
         if account is None:
             return False
@@ -129,11 +129,7 @@ class Reclaiming:
         )
 
     def _ancestors_above_deserved(
-        self,
-        task: Task,
-        account: CapacityAccount,
-        mine: CapacityAccount,
-        left: _Left,
+        self, task: Task, account: CapacityAccount, mine: CapacityAccount, left: _Left
     ) -> list[Resources] | None:
         """The running amounts of the queues above that were asked; None: one of them objects."""
         asked = []

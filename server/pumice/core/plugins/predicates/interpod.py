@@ -124,14 +124,12 @@ class InterPodAffinity:
         return ~near
 
     def _violates_anti_affinity(self, task: Task) -> Mask:
-        near: Mask | None = None
+        near: Mask = np.zeros(len(self._session.table), dtype=np.bool_)
         for key, conflicting_pods in self._tallies[task.class_, task.pod.namespace][1]:
-            if conflicting_pods is None or not conflicting_pods.total:
-                continue
-            column = self._session.labels.column(key)
-            here = conflicting_pods.by_value(key, column)[column.codes] > 0
-            near = here if near is None else near | here
-        return np.zeros(len(self._session.table), dtype=np.bool_) if near is None else near
+            if conflicting_pods is not None and conflicting_pods.total:
+                column = self._session.labels.column(key)
+                near |= conflicting_pods.by_value(key, column)[column.codes] > 0
+        return near
 
     def _violates_existing(self, task: Task) -> Mask | None:
         refused: Mask | None = None

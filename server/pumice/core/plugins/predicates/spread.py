@@ -29,7 +29,7 @@ class _Prepared:
     counting: Mask | None
     # Values of the label that nodes which count have, by code; the last entry stands for none.
     domains: Mask
-    # None: a selector that counts nobody.
+    # None: the selector selects no pod.
     tally: PodTally | None
 
     def matching(self) -> Counts:

@@ -26,7 +26,7 @@ class CardSelector:
 
     # None: not given.
     mode: str | None = None
-    # None: not given. Given, be it empty, the list of types to use decides alone.
+    # None: not given. A list of types to use, even an empty one, overrides the list of others.
     use_types: tuple[str, ...] | None = None
     no_types: tuple[str, ...] | None = None
     use_names: tuple[str, ...] = ()

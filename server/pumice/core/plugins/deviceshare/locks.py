@@ -1,4 +1,4 @@
-"""Locks of nodes, by which the device plugin of a node serves one pod after the other.
+"""Locks of nodes: the device plugin of a node serves one pod at a time.
 
 A lock is an annotation of the node with a time. The adapter sets it before it binds a pod, and the
 device plugin removes it when the pod has its cards. A lock is void after five minutes.

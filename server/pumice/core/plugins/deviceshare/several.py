@@ -114,9 +114,5 @@ class SeveralKinds(DeviceKind):
 def _part(cards: NodeCards, shape: Any, where: slice) -> NodeCards:
     """The cards of one kind."""
     return NodeCards(
-        shape,
-        cards.names[where],
-        cards.usage[where],
-        cards.all_usage[where],
-        cards.tenants[where],
+        shape, cards.names[where], cards.usage[where], cards.all_usage[where], cards.tenants[where]
     )

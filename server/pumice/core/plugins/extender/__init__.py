@@ -50,16 +50,15 @@ class ExtenderPlugin:
 
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
-        self._answers = Answers(session, self._url, self._timeout_ns)
-        # Jobs with a placement that the extender has not answered about, and jobs of which all
-        # pending tasks were asked about: a gang shall not wait for one answer after the other.
+        self._answers = Answers(session, self._url, self._verbs, self._timeout_ns)
+        # Jobs with a placement that the extender has not answered about; and jobs about all of whose
+        # pending tasks it was asked, so that a gang does not wait for one answer after the other.
         self._unanswered: set[str] = set()
         self._asked_whole: set[str] = set()
         if not self._url:
             return
-        verb = self._verbs.get("onSessionOpen")
-        if verb is not None:
-            answer = self._answers.get(verb, "session", self._session_body)
+        if "onSessionOpen" in self._verbs:
+            answer = self._answers.get("onSessionOpen", "session", self._session_body)
             if answer is not None and answer.error and not self._ignorable:
                 return
         self._register(session)
@@ -91,9 +90,8 @@ class ExtenderPlugin:
             hooks.sub_job_ready[self.name] = lambda sub: sub.job_id not in self._unanswered
 
     def close(self, session: Session) -> None:
-        verb = self._verbs.get("onSessionClose")
-        if self._url and verb is not None:
-            self._answers.tell(verb, "close", dict)
+        if self._url and "onSessionClose" in self._verbs:
+            self._answers.tell("onSessionClose", "close", dict)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When questions without an answer are asked again."""
@@ -159,7 +157,7 @@ class ExtenderPlugin:
     def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
         """Why the extender is against a node, and whether no eviction could change that."""
         answer = self._answers.get(
-            self._verbs["predicate"],
+            "predicate",
             f"{task.uid}/{self._table.names[row]}",
             lambda: {"task": task_body(task), "node": node_body(self._table, row)},
         )
@@ -172,7 +170,7 @@ class ExtenderPlugin:
 
     def _prioritized(self, task: Task, rows: Rows) -> Answer | None:
         return self._answers.get(
-            self._verbs["prioritize"],
+            "prioritize",
             task.uid,
             lambda: {
                 "task": task_body(task),
@@ -207,7 +205,7 @@ class ExtenderPlugin:
             return [], ABSTAIN
         uids = "\n".join(sorted(task.uid for task in candidates))
         answer = self._answers.get(
-            self._verbs[verb],
+            verb,
             f"{evictor.uid}/{sha256(uids.encode()).hexdigest()[:32]}",
             lambda: {
                 "evictor": task_body(evictor),
@@ -227,7 +225,7 @@ class ExtenderPlugin:
 
     def _overused(self, queue: Queue) -> bool:
         body = {"queue": queue_body(queue)}
-        answer = self._answers.get(self._verbs["queueOverused"], queue.name, lambda: body)
+        answer = self._answers.get("queueOverused", queue.name, lambda: body)
         if answer is None:
             return True
         if answer.error:
@@ -247,7 +245,7 @@ class ExtenderPlugin:
         self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
 
     def _enqueued(self, job: Job) -> None:
-        self._answers.tell(self._verbs["jobEnqueued"], job.id, lambda: {"job": job_body(job)})
+        self._answers.tell("jobEnqueued", job.id, lambda: {"job": job_body(job)})
 
     def _ready(self, job: Job) -> bool:
         if job.id in self._unanswered:
@@ -267,16 +265,15 @@ class ExtenderPlugin:
         return answer.body.get("status") is True
 
     def _job_answer(self, verb: str, job: Job, key: str) -> Answer | None:
-        return self._answers.get(self._verbs[verb], key, lambda: {"job": job_body(job)})
+        return self._answers.get(verb, key, lambda: {"job": job_body(job)})
 
     # Placements.
 
     def _allocated(self, task: Task) -> str | None:
-        verb = self._verbs.get("allocateFunc")
-        if verb is None or self._is_class_plain(task.class_):
+        if "allocateFunc" not in self._verbs or self._is_class_plain(task.class_):
             return None
         key = f"{task.uid}/{task.node_name}"
-        answer = self._answers.get(verb, key, lambda: {"task": task_body(task)})
+        answer = self._answers.get("allocateFunc", key, lambda: {"task": task_body(task)})
         if answer is None:
             if task.best_effort:
                 return WAITING
@@ -289,10 +286,9 @@ class ExtenderPlugin:
         return answer.text("errorMessage") or None
 
     def _deallocated(self, task: Task) -> None:
-        verb = self._verbs.get("deallocateFunc")
-        if verb is not None and not self._is_class_plain(task.class_):
+        if "deallocateFunc" in self._verbs and not self._is_class_plain(task.class_):
             key = f"{task.uid}/{task.node_name}"
-            self._answers.tell(verb, key, lambda: {"task": task_body(task)})
+            self._answers.tell("deallocateFunc", key, lambda: {"task": task_body(task)})
 
 
 def _number(value: object) -> float:

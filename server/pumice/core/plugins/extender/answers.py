@@ -46,11 +46,14 @@ _TOO_LONG = Answer(error="the question is too long")
 
 
 class Answers:
-    """What the extender said, as far as the adapter has brought it; asks for the rest."""
+    """The answers that the adapter has reported; questions without an answer are asked."""
 
-    def __init__(self, session: Session, url: str, timeout_ns: int) -> None:
+    def __init__(
+        self, session: Session, url: str, verbs: Mapping[str, str], timeout_ns: int
+    ) -> None:
+        """``verbs`` has the path of each point."""
         self._session = session
-        self._url, self._timeout_ns = url, timeout_ns
+        self._url, self._verbs, self._timeout_ns = url, verbs, timeout_ns
         self._data = session.data(EXTENDER)
         self._asked: set[str] = set()
 
@@ -61,7 +64,7 @@ class Answers:
 
     def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer | None:
         """The answer to a question, which is asked if it is unknown or old; None: not yet."""
-        name = f"{verb}/{key}"
+        name = f"{self._verbs[verb]}/{key}"
         values = self._data.get(name)
         time = values.get("time")
         age = MAX_AGE_SECONDS + 1
@@ -76,7 +79,8 @@ class Answers:
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
         """Tells the extender something; what it answers has no effect."""
-        self.ask(verb, f"{verb}/{self._session.number}/{key}", body, needs_answer=False)
+        name = f"{self._verbs[verb]}/{self._session.number}/{key}"
+        self.ask(verb, name, body, needs_answer=False)
 
     def ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
         """Whether the question could be asked, now or in a later session."""
@@ -87,7 +91,7 @@ class Answers:
         if len(text) > MAX_BODY:
             return False
         self._asked.add(name)
-        url = f"{self._url}/{verb}"
+        url = f"{self._url}/{self._verbs[verb]}"
         questions.append(Question(EXTENDER, name, url, text, self._timeout_ns, needs_answer))
         return True
 

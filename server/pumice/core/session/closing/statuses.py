@@ -51,14 +51,10 @@ ROOT_QUEUE = "root"
 def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
-    closed = 0
     for job in session.concerned_jobs():
-        if is_unchanged(session, job) and not _has_changes(session, job):
-            continue
-        closed += 1
-        changes += _close_job(session, job)
-    if closed:
-        session.count("jobs_closed", closed)
+        if not is_unchanged(session, job) or _has_changes(session, job):
+            session.count("jobs_closed")
+            changes += _close_job(session, job)
     changes += _without_queue(session)
     changes += queue_statuses(session)
     changes += session.shard.status_changes()
@@ -247,10 +243,14 @@ def queue_statuses(session: Session) -> list[StatusChange]:
         allocated[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
     changes: list[StatusChange] = []
     for name, queue in session.queues.items():
-        amounts = tuple((n, int(v)) for n, v in allocated[name].items() if v)
-        if amounts != tuple(item for item in _sorted_amounts(queue.allocated) if item[1]):
+        amounts = _amounts(allocated[name])
+        if amounts != _amounts(Resources.of(queue.allocated)):
             changes.append(QueueStatusChanged(name, queue.uid, amounts))
     return changes
+
+
+def _amounts(resources: Resources) -> tuple[tuple[str, int], ...]:
+    return tuple((name, whole) for name, value in resources.items() if (whole := int(value)))
 
 
 def _held_by_queue(session: Session) -> dict[str, Resources]:
@@ -264,10 +264,7 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
     # Whole numbers: the order of adding does not matter.
     for job_id in session.moves.touched_jobs:
         job = session.jobs[job_id]
-        own = by_queue.get(job.queue)
-        if own is None:
-            own = by_queue[job.queue] = Resources()
-        own.add(job.index.allocated)
+        own = by_queue.setdefault(job.queue, Resources()).add(job.index.allocated)
         before = totals.allocated_of(job_id)
         if before is not NOTHING:
             own.add_times(before, -1)
@@ -286,10 +283,6 @@ def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
         for name in _with_ancestors(session, job.queue):
             claimed.setdefault(name, ClaimedAmounts()).add(claims)
     return claimed
-
-
-def _sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
-    return [(name, int(value)) for name, value in Resources.of(amounts).items()]
 
 
 def _with_ancestors(session: Session, name: str) -> list[str]:

@@ -158,9 +158,6 @@ class VictimSearch:
         known.changes = table.changes
         return known.rows
 
-    def candidate_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> CandidateRows:
-        return CandidateRows(self, task, view, wanted)
-
     def rule_out(
         self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: VictimFilter
     ) -> None:
@@ -290,7 +287,7 @@ class VictimSearch:
         gives = [queue.is_reclaimable for queue in session.queues.values()]
         self._queue: Whole = np.array(numbers, dtype=np.int64)
         self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
-        # Asked for when somebody might be a victim.
+        # Marks are computed when there are candidates.
         self._marks.is_started = False
 
     def _find_jobs(self, wanted: VictimFilter) -> Mask:

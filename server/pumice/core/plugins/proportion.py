@@ -31,7 +31,6 @@ class ProportionPlugin:
         self._queues: dict[str, QueueAccount] = {}
 
     def open(self, session: Session) -> None:
-        self._session = session
         self._queues = flat_accounts(session, QueueAccount)
         divide(session.total, list(self._queues.values()))
         session.accounts = self._queues

@@ -109,7 +109,7 @@ Held = Callable[[QueueAccount], Resources]
 
 
 def flat_accounts(session: Session, make: type[A]) -> dict[str, A]:
-    """Accounts of the queues that have jobs; whose parent a queue names does not matter."""
+    """Accounts of the queues that have jobs, without a hierarchy."""
     ceilings = Ceilings(session.total, session.queues.values())
     found = [(session.queues[name], session.totals.of(name)) for name in session.totals.queues()]
     return {queue.name: make(queue, held, ceilings.of(queue)) for queue, held in found}

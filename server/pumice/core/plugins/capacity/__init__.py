@@ -63,7 +63,6 @@ class CapacityPlugin:
         self._gates: GateReservations | None = None
 
     def open(self, session: Session) -> None:
-        self._session = session
         if QUEUE_ADMISSION in session.cache.settings.feature_gates:
             self._gates = GateReservations.of(session)
         found = tree_accounts(session) if self._is_tree else unrelated_accounts(session)

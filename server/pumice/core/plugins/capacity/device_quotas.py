@@ -149,18 +149,16 @@ class DeviceQuotas:
             (task for task in job.index.tasks.values() if task.class_.spec.resource_claims),
             key=lambda task: task.key,
         )
-        least = [
-            task
-            for role, count in job.role_minima.items()
-            for task in [task for task in tasks if task.role == role][:count]
-        ]
-        if not job.role_minima:
+        if job.role_minima:
+            least = [
+                task
+                for role, count in job.role_minima.items()
+                for task in [task for task in tasks if task.role == role][:count]
+            ]
+        else:
             least = tasks[: job.min_available]
-        return [
-            *{
-                claim.key: claim for task in least for claim in self._devices.claims_of(task)
-            }.values()
-        ]
+        claims_of = self._devices.claims_of
+        return [*{claim.key: claim for task in least for claim in claims_of(task)}.values()]
 
 
 class DeviceSimulation(QueueSimulation):

@@ -148,8 +148,6 @@ class VGpu(DeviceKind):
             return None
         after, shares, score = list(usage), [], 0.0
         for asked in request:
-            if asked.number > len(cards):
-                return None
             chosen: list[Share] = []
             for index in self._order(after) if asked.number else ():
                 share = None

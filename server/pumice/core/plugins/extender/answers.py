@@ -25,11 +25,12 @@ _NS = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response of the extender, or why there is none."""
+    """A response of the extender; without a body where it has not answered yet, or failed."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
-    # Empty: it did answer.
+    # Why it failed.
     error: str = ""
+    is_pending: bool = False
 
     def text(self, key: str) -> str:
         value = self.body.get(key)
@@ -43,6 +44,7 @@ class Answer:
 
 
 _TOO_LONG = Answer(error="the question is too long")
+_PENDING = Answer(is_pending=True)
 
 
 class Answers:
@@ -62,8 +64,8 @@ class Answers:
         """When questions of this session should be asked again; None: there were none."""
         return self._session.now_ns + _ASK_AGAIN_NS if self._asked else None
 
-    def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer | None:
-        """The answer to a question, which is asked if it is unknown or old; None: not yet."""
+    def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer:
+        """The answer to a question, which is asked if the answer is pending or old."""
         name = f"{self._verbs[verb]}/{key}"
         values = self._data.get(name)
         time = values.get("time")
@@ -75,7 +77,7 @@ class Answers:
             too_long = not self.ask(verb, name, body, needs_answer=True)
         if age <= MAX_AGE_SECONDS:
             return _read(values)
-        return _TOO_LONG if too_long else None
+        return _TOO_LONG if too_long else _PENDING
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
         """Tells the extender something; what it answers has no effect."""

@@ -84,14 +84,14 @@ class Feasibility:
             if answer is not None:
                 refusals.setdefault(name, []).extend(answer)
         for name, function in self._session.chains.named("node_predicate"):
-            refusals.setdefault(name, []).extend(self._node_by_node(task, name, function))
+            refusals.setdefault(name, []).extend(self._node_by_node(task, function))
         return refusals
 
-    def _node_by_node(self, task: Task, plugin: str, function: object) -> list[Refusal]:
+    def _node_by_node(self, task: Task, function: Any) -> list[Refusal]:
         table = self._session.table
         rows: dict[tuple[str, bool], list[int]] = {}
         for row, node in enumerate(table.names):
-            answer = function(task, node)  # type: ignore[operator]
+            answer = function(task, node)
             if answer is None:
                 continue
             # A bare text is an error of the plugin, which no eviction resolves.

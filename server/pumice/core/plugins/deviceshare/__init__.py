@@ -96,13 +96,10 @@ class DeviceSharePlugin:
         kept = KernelStates(
             self._cards.numbers_of, lambda *state: len(self._steps(*state)), self._steps
         )
-        hooks.row_predicate[self.name] = StateRule(
-            self._refusals, self._state, self._concerns, facet, kept
-        )
+        rest = (self._state, self._concerns, facet, kept)
+        hooks.row_predicate[self.name] = StateRule(self._refusals, *rest)
         if self._weight > 0 and kind.has_scores:
-            hooks.row_score[self.name] = StateRule(
-                self._scores, self._state, self._concerns, facet, kept
-            )
+            hooks.row_score[self.name] = StateRule(self._scores, *rest)
         if self._weight > 0 and self._chips is not None:
             hooks.task_batch_score[self.name] = self._batch_scores
             hooks.is_plain[self.name] = PlainRule(

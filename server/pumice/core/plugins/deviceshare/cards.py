@@ -89,6 +89,8 @@ class NodeCards:
     all_usage: tuple[Usage, ...]
     # By card.
     tenants: tuple[tuple[Tenant, ...], ...] = ()
+    # Where there are several kinds of devices: the cards of each kind that the node has.
+    of_kinds: tuple[NodeCards | None, ...] = ()
 
 
 # Cards of a node that are not known yet: pods go there as if they shared none.

@@ -89,17 +89,20 @@ class Ceilings:
         """What is guaranteed to nobody else, within the queue's capability."""
         ceiling = self._unguaranteed.clone().add(Resources.of(queue.guarantee))
         if queue.capability:
-            ceiling.lower_to(flat_capability(queue), missing_is_zero=False)
+            # Cpu and memory that it does not name have no limit.
+            capability = inherit(Resources.of(queue.capability), Resources(UNLIMITED, UNLIMITED))
+            ceiling.lower_to(capability, missing_is_zero=False)
         return ceiling
 
 
-def flat_capability(queue: Queue) -> Resources:
-    """The capability as written; cpu and memory that it does not name have no limit."""
-    capability = Resources.of(queue.capability)
+def inherit(capability: Resources, above: Resources) -> Resources:
+    """A capability inherits what it does not name from the one above it."""
     if capability.milli_cpu <= 0:
-        capability.milli_cpu = UNLIMITED
+        capability.milli_cpu = above.milli_cpu
     if capability.memory <= 0:
-        capability.memory = UNLIMITED
+        capability.memory = above.memory
+    for name, amount in above.scalars.items():
+        capability.scalars.setdefault(name, amount)
     return capability
 
 

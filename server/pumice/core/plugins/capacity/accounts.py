@@ -100,7 +100,7 @@ def unrelated_accounts(session: Session) -> dict[str, CapacityAccount]:
 
 
 class GateReservations:
-    """By queue: what tasks ask for whose gate was lifted; each counts against all others."""
+    """By queue: the requests of tasks whose gate was lifted; each counts against all other tasks."""
 
     def __init__(self) -> None:
         self._queue_of: dict[str, str] = {}

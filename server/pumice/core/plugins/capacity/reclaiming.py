@@ -55,7 +55,7 @@ class Reclaiming:
         return [above for above in nearest if above.name != ROOT]
 
     def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Candidates in the order in which victims are evicted; each makes the next harder."""
+        """Victims in the order of eviction; each counts as gone for those after it."""
         mine = self._accounts.of(reclaimer)
         if mine is None:
             return [], REJECT
@@ -148,7 +148,7 @@ def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> 
 
 
 def _is_immediate(task: Task, account: CapacityAccount) -> bool:
-    """The queue deserves nothing of what the task uses, not even a place among the pods."""
+    """The queue deserves none of the resources that the task uses, pods included."""
     return not task.request.shares_names(account.deserved, pods=True)
 
 

@@ -52,7 +52,7 @@ class GangPlugin:
         rule = VictimRule(self._above_minimum, mark=_surplus, keeps_first=True, counts=True)
         hooks.preemptable[self.name] = rule
         hooks.reclaimable[self.name] = rule
-        # The gang actions see to the minima themselves.
+        # The gang actions enforce the minima themselves.
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 
     def _why_not_valid(self, job: Job) -> Reason | None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pumice.core.cache.nodes import Floats
+from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import (
     Arguments,
@@ -283,8 +283,8 @@ class Reserves:
             if column is None:
                 continue
             idle, offered = rows.idle[column], rows.allocatable[column]
-            milli_cpu = rows.idle[_column(rows, CPU)] - self.milli_cpu
-            memory = rows.idle[_column(rows, MEMORY)] - self.memory
+            milli_cpu = rows.idle[CPU_COLUMN] - self.milli_cpu
+            memory = rows.idle[MEMORY_COLUMN] - self.memory
             short = milli_cpu < idle * reserve.cores
             short |= memory < idle * reserve.memory * _BYTES_PER_THOUSANDTH
             here = short & (offered > 0) & ~refused
@@ -292,9 +292,3 @@ class Reserves:
             reason = f"proportional of resource {reserve.resource} check failed"
             refusals.append(Refusal(reason, here, unresolvable=True))
         return tuple(refusals)
-
-
-def _column(rows: NodeRows, resource: str) -> int:
-    column = rows.column(resource)
-    assert column is not None
-    return column

@@ -1,8 +1,8 @@
 """Passes over waiting jobs that still fit nowhere, group by group.
 
-A visit to such a job changes nothing, so it does not matter when it happens, only what it would
-find. It is asked for a whole group at once, at the moment at which the first of its jobs would have
-its turn; the jobs of a group for which something else would come out are woken and visited.
+A visit to such a job changes nothing, so that only its result matters, not its time. The result is
+computed once for a whole group, when the turn of its first job comes; the jobs of a group with
+another result than before are woken and visited.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from pumice.core.decisions import Question
@@ -69,15 +70,12 @@ class Answers:
         name = f"{self._verbs[verb]}/{key}"
         values = self._data.get(name)
         time = values.get("time")
-        age = MAX_AGE_SECONDS + 1
-        if isinstance(time, float | int):
-            age = self._session.now_ns / _NS - time
-        too_long = False
-        if age > MAX_AGE_SECONDS / 2:
-            too_long = not self.ask(verb, name, body, needs_answer=True)
+        age = self._session.now_ns / _NS - time if isinstance(time, float | int) else inf
+        is_new = age <= MAX_AGE_SECONDS / 2
+        was_asked = is_new or self.ask(verb, name, body, needs_answer=True)
         if age <= MAX_AGE_SECONDS:
             return _read(values)
-        return _TOO_LONG if too_long else _PENDING
+        return _PENDING if was_asked else _TOO_LONG
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
         """Tells the extender something; what it answers has no effect."""

@@ -234,7 +234,7 @@ class DeviceClaims:
                 yield claim.allocation
         yield from self._ledger.allocations()
 
-    # Taking and giving back.
+    # Reservations.
 
     def reserve(self, task: Task, row: int) -> str | None:
         """Reserves the devices of the task's claims on a node; a text: they are not available."""

@@ -201,5 +201,5 @@ def _load(request: Resources) -> float:
 
 
 def _has_place(task: Task, topology: TaskTopology) -> bool:
-    """Whether the task belongs into a bucket: it has a role that some group names."""
+    """Whether the task belongs to a bucket: a group names its role."""
     return bool(role_of(task)) and role_of(task) in topology.priorities

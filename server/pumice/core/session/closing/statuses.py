@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from pumice.core.cache.claimed_devices import ClaimedAmounts
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
+from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE
 from pumice.core.cache.totals import NOTHING
 from pumice.core.decisions import (
     PodGateLifted,
@@ -101,7 +101,6 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    by_status = job.index.by_status
     held_back = "" if job.index.tasks else _why_not_admitted(session, job)
     if held_back:
         conditions = with_condition(conditions, unschedulable(session, "NotEnqueued", held_back))
@@ -111,10 +110,8 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     if changed:
         group = job.group
         changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
-    waiting: list[Task] = []
-    for state in _NOT_PLACED:
-        if state in by_status:
-            waiting += job.index.in_order(state)
+    not_placed = [state for state in _NOT_PLACED if state in job.index.by_status]
+    waiting = [task for state in not_placed for task in job.index.in_order(state)]
     is_waiting = status.phase in WAITING_PHASES
     is_told = changed and not (is_waiting and is_placed(job))
     text = wait_text(session, job) if waiting or (is_told and is_waiting) else ""
@@ -134,7 +131,7 @@ def status_with(
 
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
-    """Transition times and ids never count: every session would write."""
+    """Transition times and ids are ignored: they differ in every session."""
     if _counts(new) != _counts(old) or len(new.conditions) != len(old.conditions):
         return True
     for mine, other in zip(new.conditions, old.conditions, strict=True):

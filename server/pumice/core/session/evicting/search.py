@@ -168,13 +168,13 @@ class VictimSearch:
         self._marks.follow()
         # For all tasks that used these rows, or else for those with the limits of this one.
         for limits in (known.limits, self._marks.limits(task)):
-            if not self._might_do(row, candidates, limits, view):
+            if not self._might_suffice(row, candidates, limits, view):
                 known.rows[row] = False
                 known.limits, known.marks = limits, self._marks.values.copy()
                 known.rises = self._marks.rises
                 return
 
-    def _might_do(
+    def _might_suffice(
         self, row: int, candidates: list[Task], limits: list[float], view: ClassView
     ) -> bool:
         """What ``possible_rows`` says about the candidates of one node."""

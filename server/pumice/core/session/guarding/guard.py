@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +96,10 @@ class PluginFailedError(Exception):
 
     def _place(self, module: str) -> tuple[str, int]:
         """File and line of the error in the code of the plugin; empty and 0: it has none there."""
-        place, traceback = ("", 0), self.error.__traceback__
-        while traceback is not None:
-            if _is_in(module, traceback.tb_frame.f_globals):
-                place = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-            traceback = traceback.tb_next
+        place = ("", 0)
+        for frame, line in walk_tb(self.error.__traceback__):
+            if _is_in(module, frame.f_globals):
+                place = (frame.f_code.co_filename, line)
         code = getattr(self._function, "__code__", None)
         if place == ("", 0) and code is not None:
             place = (code.co_filename, code.co_firstlineno)
@@ -127,12 +127,10 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
 def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
     """The plugin in whose module the innermost frame of a traceback is, and the function."""
     last = None
-    while traceback is not None:
-        frame = traceback.tb_frame
+    for frame, _ in walk_tb(traceback):
         for module, name in modules.items():
             if _is_in(module, frame.f_globals):
                 last = (name, frame.f_code.co_name)
-        traceback = traceback.tb_next
     return last
 
 

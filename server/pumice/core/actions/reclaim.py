@@ -17,7 +17,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
 from pumice.core.session.evicting.order import VictimOrder
-from pumice.core.session.evicting.search import VictimSearch
+from pumice.core.session.evicting.search import CandidateRows, VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
@@ -182,7 +182,7 @@ class _ReclaimRun:
         self, statement: Statement, job: Job, task: Task, view: ClassView, nodes: Mask
     ) -> bool:
         wanted = self._search.in_other_queues(job.queue)
-        candidate_rows = self._search.candidate_rows(task, view, wanted)
+        candidate_rows = CandidateRows(self._search, task, view, wanted)
         possible = nodes & candidate_rows.rows
         with_room: Mask | None = None
         if np.count_nonzero(view.fits_future):

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.configuration import (
-    Arguments,
-    Limit,
-    PluginOptions,
-    by_name,
-    integer,
-    names,
-)
+from pumice.core.configuration import Arguments, Limit, PluginOptions, by_name, integer, names
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.session.feasibility.terms import Fullness
 from pumice.core.session.policies import RowTerms

@@ -33,7 +33,7 @@ class CdpPlugin:
         session.hooks.reclaimable[self.name] = rule
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When a pod that somebody wanted to evict may be evicted."""
+        """When the first candidate that was protected in this session may be evicted."""
         return self._first_end_ns
 
     def _unprotected(self, _: Task, candidates: list[Task]) -> tuple[list[Task], int]:

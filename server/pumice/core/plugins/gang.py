@@ -11,7 +11,6 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import PodGroupCondition
-from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.closing.conditions import (
@@ -53,7 +52,7 @@ class GangPlugin:
         rule = VictimRule(self._above_minimum, mark=_surplus, keeps_first=True, counts=True)
         hooks.preemptable[self.name] = rule
         hooks.reclaimable[self.name] = rule
-        # The gang actions see to the minima themselves.
+        # The gang actions enforce the minima themselves.
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 
     def _why_not_valid(self, job: Job) -> Reason | None:
@@ -72,11 +71,16 @@ class GangPlugin:
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Only what a job has above its minimum may go, counted in the order of candidates."""
-        left = Memo[str, int](lambda job_id: _surplus(self._jobs[job_id]))
+        left: dict[str, int] = {}
         victims = []
         for task in candidates:
-            if task.job_id in self._jobs and left[task.job_id] > 0:
-                left[task.job_id] -= 1
+            job = self._jobs.get(task.job_id)
+            if job is None:
+                continue
+            if job.id not in left:
+                left[job.id] = _surplus(job)
+            if left[job.id] > 0:
+                left[job.id] -= 1
                 victims.append(task)
         return victims, PERMIT
 

@@ -13,6 +13,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, PluginOptions, boolean
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.group import NodeGroupAffinity, Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.quantities import parse_amounts
 from pumice.core.model.resources import EPSILON, Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
@@ -43,15 +44,6 @@ class QueueGroups:
     is_broken: bool = False
 
 
-@dataclass(slots=True)
-class GroupLimits:
-    """The limits of a queue by node group, and what its tasks take of each group."""
-
-    limits: Mapping[str, Mapping[str, int]]
-    # None: not counted yet in this session.
-    taken: dict[str, Resources] | None = None
-
-
 class NodeGroupArguments(Arguments):
     """How affinities of queues are read."""
 
@@ -78,7 +70,9 @@ class NodeGroupPlugin:
         self._strict, self._in_order = arguments.strict, arguments.in_order
         self._inherits = options.enabled("enableHierarchy")
         self._queues: dict[str, QueueGroups] = {}
-        self._limited: dict[str, GroupLimits] = {}
+        # By queue: limits by node group; and what its tasks take of each group, if it was counted.
+        self._limits: dict[str, Mapping[str, Mapping[str, int]]] = {}
+        self._taken = Memo(self._count_all)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -87,15 +81,15 @@ class NodeGroupPlugin:
             affinity = self._affinity(queue) if self._inherits else queue.affinity
             self._queues[name] = QueueGroups(affinity, is_broken=limits is None)
             if limits:
-                self._limited[name] = GroupLimits(limits)
+                self._limits[name] = limits
         hooks, table = session.hooks, session.table
         version = lambda: table.labels_version  # noqa: E731
         hooks.class_predicate[self.name] = ClassRule(self._refusals, version, self._facet)
         hooks.class_score[self.name] = ClassRule(self._scores, version, self._facet)
-        if self._limited:
+        if self._limits:
             hooks.task_predicate[self.name] = self._above_limit
             hooks.is_plain[self.name] = PlainRule(
-                lambda _: None, lambda task: self._limits_of(task) is None
+                lambda _: None, lambda task: self._queue_of(task) not in self._limits
             )
             hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
@@ -111,9 +105,11 @@ class NodeGroupPlugin:
         return queue.affinity
 
     def _facet(self, task: Task) -> QueueGroups:
+        return self._queues.get(self._queue_of(task), _NOTHING_SET)
+
+    def _queue_of(self, task: Task) -> str:
         job = self._session.jobs.get(task.job_id)
-        known = None if job is None else self._queues.get(job.queue)
-        return known or _NOTHING_SET
+        return "" if job is None else job.queue
 
     def _rows_in(self, groups: Container[str]) -> Mask:
         """The nodes whose group is one of these."""
@@ -158,32 +154,27 @@ class NodeGroupPlugin:
 
     # Limits.
 
-    def _limits_of(self, task: Task) -> GroupLimits | None:
-        job = self._session.jobs.get(task.job_id)
-        return None if job is None else self._limited.get(job.queue)
-
     def _above_limit(self, task: Task) -> list[Refusal] | None:
-        limits = self._limits_of(task)
-        if limits is None:
+        queue = self._queue_of(task)
+        if queue not in self._limits:
             return None
-        taken = self._taken(limits, self._session.jobs[task.job_id].queue)
+        taken = self._taken[queue]
         full = [
             group
-            for group, limit in limits.limits.items()
+            for group, limit in self._limits[queue].items()
             if _exceeds(taken.get(group), task.request, limit)
         ]
         return [Refusal(ABOVE_LIMIT, self._rows_in(full), unresolvable=True)] if full else []
 
-    def _taken(self, limits: GroupLimits, queue: str) -> dict[str, Resources]:
-        """What the queue's tasks take of each group; counted when it is first asked for."""
-        if limits.taken is None:
-            limits.taken = {}
-            for job in self._session.jobs.values():
-                if job.queue == queue:
-                    for status in _COUNTED:
-                        for task in job.index.with_status(status).values():
-                            self._count(limits.taken, task)
-        return limits.taken
+    def _count_all(self, queue: str) -> dict[str, Resources]:
+        """What the queue's tasks take of each group."""
+        taken: dict[str, Resources] = {}
+        for job in self._session.jobs.values():
+            if job.queue == queue:
+                for status in _COUNTED:
+                    for task in job.index.with_status(status).values():
+                        self._count(taken, task)
+        return taken
 
     def _count(self, taken: dict[str, Resources], task: Task) -> None:
         entry = self._session.table.entries.get(task.node_name)
@@ -192,15 +183,13 @@ class NodeGroupPlugin:
             taken.setdefault(group, Resources()).add(task.request)
 
     def _allocated(self, task: Task) -> None:
-        limits = self._limits_of(task)
-        if limits is not None and limits.taken is not None:
-            self._count(limits.taken, task)
+        taken = self._taken.get(self._queue_of(task))
+        if taken is not None:
+            self._count(taken, task)
 
     def _deallocated(self, task: Task) -> None:
-        limits = self._limits_of(task)
-        if limits is not None:
-            # To be counted again.
-            limits.taken = None
+        # To be counted again.
+        self._taken.pop(self._queue_of(task), None)
 
 
 _NOTHING_SET = QueueGroups(None)
@@ -209,10 +198,8 @@ _NOTHING_SET = QueueGroups(None)
 def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:
     """The limits of a queue by node group; None: the annotation cannot be read."""
     text = queue.annotations.get(LIMITS, "")
-    if not text:
-        return {}
     try:
-        data = json.loads(text)
+        data = json.loads(text or "null")
     except ValueError:
         return None
     if data is None:

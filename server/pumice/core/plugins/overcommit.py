@@ -31,16 +31,12 @@ class OvercommitPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._factor = OvercommitArguments(options.arguments).factor
-        self._idle = Resources()
-        self._promised = Resources()
 
     def open(self, session: Session) -> None:
         self._session = session
         self._idle = session.total.clone().scale(self._factor).subtract(session.table.sum_used())
         self._promised = Resources()
-        totals = session.totals
-        for queue in totals.queues():
-            contribution = totals.of(queue)
+        for contribution in map(session.totals.of, session.totals.queues()):
             if contribution is not None:
                 self._promised.add(contribution.admitted)
         session.hooks.lasts[self.name] = lambda _point: True

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
-from pumice.core.model.group import Queue, QueueState
+from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.policies import AllocatableCount, SortKey, VictimRule
 from pumice.core.session.queues import (
-    Held,
     QueueAccount,
     QueueAccounts,
     QueueSimulation,
@@ -21,8 +19,6 @@ from pumice.core.session.queues import (
     request_of,
 )
 from pumice.core.session.session import Session
-
-_OPEN = QueueState.OPEN
 
 
 class ProportionPlugin:
@@ -35,16 +31,17 @@ class ProportionPlugin:
         self._queues: dict[str, QueueAccount] = {}
 
     def open(self, session: Session) -> None:
-        self._session = session
         self._queues = flat_accounts(session, QueueAccount)
         divide(session.total, list(self._queues.values()))
         session.accounts = self._queues
         accounts = self._accounts = QueueAccounts(session, self.name, self._queues)
         hooks = session.hooks
-        hooks.queue_order[self.name] = SortKey(self._priority_and_share)
+        hooks.queue_order[self.name] = SortKey(
+            lambda queue: (-queue.priority, self._queues[queue.name].share)
+        )
         hooks.lasts[self.name] = lambda point: point in ("queue_order", "job_enqueueable")
         hooks.overused[self.name] = self._overused
-        hooks.allocatable[self.name] = AllocatableCount(self._allowed_count)
+        hooks.allocatable[self.name] = AllocatableCount(accounts.allowed_count)
         hooks.preemptive[self.name] = self._may_reclaim
         hooks.reclaimable[self.name] = VictimRule(
             self._above_deserved,
@@ -52,29 +49,21 @@ class ProportionPlugin:
             by_queue=True,
         )
         hooks.simulation[self.name] = lambda _task, _row: QueueSimulation(
-            accounts.lineage_of, self._has_room
+            accounts.lineage_of, accounts.has_room
         )
-        hooks.job_enqueueable[self.name] = self._enqueueable
+        hooks.job_enqueueable[self.name] = accounts.enqueueable
         hooks.job_enqueued[self.name] = accounts.admit
         hooks.handlers.append(EventHandler.counting(accounts.change))
-
-    def _priority_and_share(self, queue: Queue) -> tuple[int, float]:
-        return (-queue.priority, self._queues[queue.name].share)
 
     def _overused(self, queue: Queue) -> bool:
         state = self._queues[queue.name]
         return state.deserved.less_equal(state.allocated)
 
-    def _allowed_count(self, queue: Queue, task: Task, count: int) -> int:
-        if queue.state is not _OPEN:
-            return 0
-        state = self._queues[queue.name]
-        return state.allocated.times_within(task.request, state.deserved, count)
-
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        state = self._queues[queue.name]
-        is_open = queue.state is _OPEN
-        return is_open and state.allocated.has_room_for(request_of(tasks), state.deserved)
+        state = self._accounts.of_open(queue)
+        if state is None:
+            return False
+        return state.allocated.has_room_for(request_of(tasks), state.deserved)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Victims until each queue is down to its deserved amount; the last one may go below it."""
@@ -93,16 +82,6 @@ class ProportionPlugin:
     def _within_deserved(self, queue: str) -> bool:
         state = self._queues.get(queue)
         return state is None or state.allocated.less_equal(state.deserved)
-
-    def _enqueueable(self, job: Job) -> int:
-        queue = self._session.queue_of(job)
-        if queue.state is not _OPEN:
-            return self._accounts.reject_closed(job)
-        return self._accounts.vote(job, self._queues[queue.name])
-
-    def _has_room(self, queue: Queue, task: Task, held: Held) -> bool:
-        state = self._queues.get(queue.name)
-        return state is not None and held(state).has_room_for(task.request, state.deserved)
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:

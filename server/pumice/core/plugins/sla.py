@@ -36,7 +36,7 @@ class SlaPlugin:
         self._session = session
         hooks = session.hooks
         # The job that is due first comes first.
-        hooks.job_order[self.name] = SortKey(self._due_or_never)
+        hooks.job_order[self.name] = SortKey(self._due_ns)
         # A job that is due is not passed over any more; until then its answers stay.
         hooks.lasts[self.name] = lambda _point: True
         self._wake_due()
@@ -48,33 +48,20 @@ class SlaPlugin:
         for groups in (waiting.unplaceable, waiting.held):
             for job_id in [*groups.waits]:
                 job = self._session.jobs.get(job_id)
-                due = None if job is None else self._due_ns(job)
-                if due is not None and due <= now_ns:
+                if job is not None and self._due_ns(job) <= now_ns:
                     groups.wake(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When the next job that still waits for something will be due."""
-        coming = [
-            due
-            for job in self._session.unsettled_jobs
-            if (due := self._due_ns(job)) is not None and due > now_ns and _waits(job)
-        ]
+        jobs = [job for job in self._session.unsettled_jobs if job.is_pending or job.index.pending]
+        coming = [int(due) for job in jobs if now_ns < (due := self._due_ns(job)) < inf]
         return min(coming, default=None)
 
-    def _due_ns(self, job: Job) -> int | None:
-        """When the job will have waited long enough; None: it has no bound."""
+    def _due_ns(self, job: Job) -> float:
+        """When the job will have waited long enough; infinite: it has no bound."""
         own = job.group.sla_waiting_time_ns if job.group is not None else None
         waiting_ns = own if own is not None else self._waiting_ns
-        return None if waiting_ns is None else job.creation_time_ns + waiting_ns
-
-    def _due_or_never(self, job: Job) -> float:
-        due = self._due_ns(job)
-        return inf if due is None else due
+        return inf if waiting_ns is None else job.creation_time_ns + waiting_ns
 
     def _permit_when_due(self, job: Job) -> int:
-        due = self._due_ns(job)
-        return PERMIT if due is not None and due <= self._session.now_ns else ABSTAIN
-
-
-def _waits(job: Job) -> bool:
-    return job.is_pending or bool(job.index.pending)
+        return PERMIT if self._due_ns(job) <= self._session.now_ns else ABSTAIN

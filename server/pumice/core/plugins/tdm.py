@@ -12,14 +12,7 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import (
-    Arguments,
-    Limit,
-    PluginOptions,
-    by_name,
-    duration,
-    text,
-)
+from pumice.core.configuration import Arguments, Limit, PluginOptions, by_name, duration, text
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.integers import as_integer
 from pumice.core.model.status import TaskStatus
@@ -31,7 +24,7 @@ REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 _SECOND_NS = 10**9
-_MINUTE, _DAY = 60, 24 * 3600
+_DAY = 24 * 3600
 _SCORE = 100.0
 _CLOCK = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
 _WINDOW = re.compile(rf"\s*{_CLOCK}-{_CLOCK}\s*", re.ASCII)
@@ -56,9 +49,7 @@ class Window:
         match = _WINDOW.fullmatch(text)
         if match is None:
             return None
-        first_hour, first_minute, last_hour, last_minute = (int(part) for part in match.groups())
-        begin = first_hour * 3600 + first_minute * _MINUTE
-        end = last_hour * 3600 + last_minute * _MINUTE
+        begin, end = _seconds(match[1], match[2]), _seconds(match[3], match[4])
         return cls(text.strip(), begin, end if end > begin else end + _DAY)
 
     def is_active(self, second: int) -> bool:
@@ -252,7 +243,7 @@ def max_evictions(job: Job) -> int:
 
 
 def _of_tasks(text: str, count: int) -> int:
-    """A number, or a percentage of so many tasks, rounded up; 0 where it is neither."""
+    """A number, or a percentage of ``count``, rounded up; 0 where it is neither."""
     number = as_integer(text)
     if number is not None:
         return number
@@ -261,10 +252,13 @@ def _of_tasks(text: str, count: int) -> int:
 
 
 def offset_seconds(text: str) -> int:
-    """Reads ``+HH:MM`` or ``-HH:MM``; anything else is no offset."""
+    """Reads ``+HH:MM`` or ``-HH:MM``; 0 for anything else."""
     match = _OFFSET.fullmatch(text)
     if match is None:
         return 0
-    sign, hours, minutes = match.groups()
-    seconds = int(hours) * 3600 + int(minutes) * _MINUTE
-    return -seconds if sign == "-" else seconds
+    seconds = _seconds(match[2], match[3])
+    return -seconds if match[1] == "-" else seconds
+
+
+def _seconds(hours: str, minutes: str) -> int:
+    return int(hours) * 3600 + int(minutes) * 60

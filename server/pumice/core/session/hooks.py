@@ -53,11 +53,7 @@ class EventHandler:
         def allocated(task: Task) -> None:
             change((task,), 1)
 
-        return cls(
-            allocated,
-            lambda task: change((task,), -1),
-            lambda tasks: change(tasks, 1),
-        )
+        return cls(allocated, lambda task: change((task,), -1), lambda tasks: change(tasks, 1))
 
 
 class Simulation(Protocol):

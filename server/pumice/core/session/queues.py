@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
-from pumice.core.model.group import Queue
+from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.model.resources import Resources
@@ -53,6 +53,15 @@ class QueueAccount:
         """The queues whose limits count for its jobs: itself, and its ancestors in a tree."""
         return (self,)
 
+    @property
+    def limit(self) -> Resources:
+        """The most that its tasks may hold."""
+        return self.deserved
+
+    @property
+    def takes_jobs(self) -> bool:
+        return True
+
     def change(self, request: Resources, count: int) -> None:
         """So many tasks with the request were placed; -1: one was removed."""
         self.allocated.change(request, count)
@@ -80,25 +89,30 @@ class Ceilings:
         """What is guaranteed to nobody else, within the queue's capability."""
         ceiling = self._unguaranteed.clone().add(Resources.of(queue.guarantee))
         if queue.capability:
-            ceiling.lower_to(flat_capability(queue), missing_is_zero=False)
+            # Cpu and memory that it does not name have no limit.
+            capability = inherit(Resources.of(queue.capability), Resources(UNLIMITED, UNLIMITED))
+            ceiling.lower_to(capability, missing_is_zero=False)
         return ceiling
 
 
-def flat_capability(queue: Queue) -> Resources:
-    """The capability as written; cpu and memory that it does not name have no limit."""
-    capability = Resources.of(queue.capability)
+def inherit(capability: Resources, above: Resources) -> Resources:
+    """A capability inherits what it does not name from the one above it."""
     if capability.milli_cpu <= 0:
-        capability.milli_cpu = UNLIMITED
+        capability.milli_cpu = above.milli_cpu
     if capability.memory <= 0:
-        capability.memory = UNLIMITED
+        capability.memory = above.memory
+    for name, amount in above.scalars.items():
+        capability.scalars.setdefault(name, amount)
     return capability
 
 
 A = TypeVar("A", bound=QueueAccount)
+# What a queue holds, or would hold.
+Held = Callable[[QueueAccount], Resources]
 
 
 def flat_accounts(session: Session, make: type[A]) -> dict[str, A]:
-    """Accounts of the queues that have jobs; whose parent a queue names does not matter."""
+    """Accounts of the queues that have jobs, without a hierarchy."""
     ceilings = Ceilings(session.total, session.queues.values())
     found = [(session.queues[name], session.totals.of(name)) for name in session.totals.queues()]
     return {queue.name: make(queue, held, ceilings.of(queue)) for queue, held in found}
@@ -136,7 +150,38 @@ class QueueAccounts(Generic[A]):
         if account is not None:
             account.change(tasks[0].request, sign * len(tasks))
 
+    # Allocation.
+
+    def of_open(self, queue: Queue) -> A | None:
+        """The account of a queue that may take tasks now; None: it may not."""
+        account = self._by_queue.get(queue.name)
+        is_open = queue.state is QueueState.OPEN and account is not None and account.takes_jobs
+        return account if is_open else None
+
+    def allowed_count(self, queue: Queue, task: Task, count: int) -> int:
+        """How many of ``count`` tasks like this one the queue may take."""
+        account = self.of_open(queue)
+        for level in account.lineage if account is not None else ():
+            count = level.allocated.times_within(task.request, level.limit, count)
+        return 0 if account is None else count
+
+    def has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
+        """Whether the queue and all above it may take the task, on top of what they hold."""
+        account = self._by_queue.get(queue.name)
+        if account is None or not account.takes_jobs:
+            return False
+        return all(held_by(a).has_room_for(task.request, a.limit) for a in account.lineage)
+
     # Admission.
+
+    def enqueueable(self, job: Job) -> int:
+        """Rejects a job whose queue is not open, or whose minimum would exceed a ceiling."""
+        account = self.of_open(self._session.queue_of(job))
+        if account is not None:
+            return self.vote(job, account)
+        reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, subjects=(job.queue,))
+        self._session.explain(job, reason)
+        return REJECT
 
     def vote(self, job: Job, account: QueueAccount) -> int:
         """Rejects a job whose minimum would exceed the ceiling of a queue, and says why."""
@@ -156,11 +201,6 @@ class QueueAccounts(Generic[A]):
         session.explain(job, reason)
         return REJECT
 
-    def reject_closed(self, job: Job) -> int:
-        reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, subjects=(job.queue,))
-        self._session.explain(job, reason)
-        return REJECT
-
     def admit(self, job: Job) -> None:
         """Counts the minimum of a job that was admitted."""
         account = self._by_queue.get(job.queue)
@@ -168,10 +208,6 @@ class QueueAccounts(Generic[A]):
             promised = job.without_gated(job.min_resources)
             for level in account.lineage:
                 level.inqueue.add(promised)
-
-
-# What a queue would hold.
-Held = Callable[[QueueAccount], Resources]
 
 
 class QueueSimulation(Simulation):

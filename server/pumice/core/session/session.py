@@ -96,9 +96,9 @@ class Session:
         self.reasons: dict[str, list[Reason]] = {}
         # Why nothing is scheduled in any queue; empty otherwise.
         self.queue_fault = ""
-        # Conditions of PodGroups as they shall be, where a plugin changed them.
+        # By job: the new conditions of its PodGroup, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
-        # Counts of work; and by plugin a time that shall outlast the session.
+        # Counts of work; and by plugin a time that is kept over sessions.
         self.work, self.kept_times = Counter[str](), dict[str, int]()
         # Broken gangs that had no turn yet in this session, and their queues: they come first.
         self.broken: dict[str, str] = {}

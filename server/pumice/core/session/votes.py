@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Votes:
     """One method per question; answers are combined as in Volcano.
 
-    Where it is asked for every job, a plain loop spares the generator.
+    Questions about every job are plain loops, which are faster than generators.
     """
 
     def __init__(self, session: Session) -> None:
@@ -56,12 +56,12 @@ class Votes:
         return self._all("sub_job_ready", sub_job)
 
     def tasks_missing(self, part: Job | SubJob) -> int:
-        """At least so many tasks have to be placed before it is ready: one, if nobody knows."""
+        """The least number of tasks to place before it can be ready: one, if no plugin knows."""
         point = "job_ready" if isinstance(part, Job) else "sub_job_ready"
         return _most_missing(self._chains.flat(point), part)
 
     def least_to_place(self, job: Job, sub_job: SubJob) -> int:
-        """With fewer tasks placed or pipelined it is neither ready nor pipelined: one, if nobody knows."""
+        """The least number of tasks to place or pipeline before it can be ready or pipelined."""
         return self.least_of(sub_job if job.has_policies else job)
 
     def least_of(self, part: Job | SubJob) -> int:

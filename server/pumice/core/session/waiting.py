@@ -1,8 +1,8 @@
 """Passes over waiting jobs that still fit nowhere, group by group.
 
-A visit to such a job changes nothing, so it does not matter when it happens, only what it would
-find. It is asked for a whole group at once, at the moment at which the first of its jobs would have
-its turn; the jobs of a group for which something else would come out are woken and visited.
+A visit to such a job changes nothing, so that only its result matters, not its time. The result is
+computed once for a whole group, when the turn of its first job comes; the jobs of a group with
+another result than before are woken and visited.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class WaitingJobs(PassedOver):
         return [job for jobs in others for job in self._wake(jobs)]
 
     def _wake(self, jobs: list[Job]) -> list[Job]:
-        """Wakes jobs; what actions before allocate would have said again counts as said."""
+        """Wakes jobs, with the reasons that actions before allocate gave in the last session."""
         session, unplaceable = self._session, self._session.waiting.unplaceable
         actions = session.configuration.actions
         done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
@@ -253,7 +253,7 @@ def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
     others = tuple([reason for reason in wait.reasons if reason.author not in evicting])
     if job.closed_version != job.version or others != to_place.reasons:
         return False
-    # It holds nothing, and so is no broken gang; and backfill has nothing to do with it.
+    # It holds nothing, so that it is not a broken gang; and it has no task for backfill.
     if len(index.pending) != len(index) or index.pending_best_effort:
         return False
     # None where the session had moved some of its tasks.
@@ -286,7 +286,7 @@ class EvictionVisits:
         self._session = session
         self._author = author
         actions = session.configuration.actions
-        # What this action and those after it said is not said again yet.
+        # This action and those after it have not given their reasons in this session yet.
         self._coming = frozenset(actions[actions.index(author) :])
         self._lent: dict[str, WaitingGroup] = {}
 
@@ -310,7 +310,7 @@ class EvictionVisits:
         return session.unsettled_jobs
 
     def changed(self) -> list[Job]:
-        """The jobs to visit after them: those of groups of which something else is said now."""
+        """The jobs to visit after them: those of groups whose reasons have changed."""
         session, jobs = self._session, []
         for job_id, group in self._lent.items():
             before = session.waiting.unplaceable.waits[job_id].reasons

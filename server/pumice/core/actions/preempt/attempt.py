@@ -35,13 +35,13 @@ class VictimScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A task that needs room, whose tasks may go for it, and on which nodes."""
+    """A task that needs room, whose tasks may be evicted for it, and on which nodes."""
 
     job: Job
     task: Task
     view: ClassView
     scope: VictimScope
-    # Nodes whose refusals an eviction could cure.
+    # Nodes whose refusals an eviction could resolve.
     nodes: Mask
 
 
@@ -198,7 +198,7 @@ class Attempt:
         view = question.view
         if question.scope is VictimScope.OTHER_JOBS:
             wanted = self._wanted(question)
-            candidate_rows = self._search.candidate_rows(question.task, view, wanted)
+            candidate_rows = CandidateRows(self._search, question.task, view, wanted)
             possible = question.nodes & self._with_free_rows(candidate_rows.rows, question)
         else:
             possible = question.nodes & self._possible_rows(question)

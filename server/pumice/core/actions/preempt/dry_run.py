@@ -44,7 +44,7 @@ class DryRuns:
             return
         node = SimulatedNode(session, task, self._view, row)
         removed = self._remove(node, victims)
-        # Whether the queue allows it is not asked once more when all of them are gone.
+        # Volcano does not ask the queue again after all of them are removed.
         if not removed or node.why_not() is not None:
             return
         gone = self._reprieve(node, removed)

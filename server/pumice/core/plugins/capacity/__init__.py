@@ -10,6 +10,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
 from pumice.core.configuration import Arguments, Limit, PluginOptions, boolean, integer
 from pumice.core.model.group import Queue, QueueState
+from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import (
     CapacityAccount,
     GateReservations,
@@ -22,7 +23,7 @@ from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
-from pumice.core.session.queues import Held, QueueAccounts, QueueSimulation
+from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
 from pumice.core.session.session import Session
 
 _ALLOCATED = attrgetter("allocated")
@@ -62,11 +63,10 @@ class CapacityPlugin:
         self._gates: GateReservations | None = None
 
     def open(self, session: Session) -> None:
-        self._session = session
         if QUEUE_ADMISSION in session.cache.settings.feature_gates:
             self._gates = GateReservations.of(session)
         found = tree_accounts(session) if self._is_tree else unrelated_accounts(session)
-        # Where the queues form no tree, no queue has an account: nobody gets anything.
+        # Where the queues do not form a tree, no queue has an account, and nothing is scheduled.
         self._queues = found or {}
         self._accounts = QueueAccounts(session, self.name, self._queues)
         self._quotas = DeviceQuotas(
@@ -114,9 +114,9 @@ class CapacityPlugin:
         mine, other = self._queues[left.name], self._queues[right.name]
         if not self._is_tree:
             return compare_shares(mine, other)
-        if mine.is_leaf != other.is_leaf:
-            return -1 if mine.is_leaf else 1
-        if not mine.is_leaf:
+        if mine.takes_jobs != other.takes_jobs:
+            return -1 if mine.takes_jobs else 1
+        if not mine.takes_jobs:
             return compare_shares(mine, other)
         below = common_level(mine, other) + 1
         return compare_shares(_branch(mine, below), _branch(other, below))
@@ -144,14 +144,8 @@ class CapacityPlugin:
 
     # Ceilings.
 
-    def _open_leaf(self, queue: Queue) -> CapacityAccount | None:
-        """The account of a queue that may take tasks; None: it may not."""
-        account = self._queues.get(queue.name)
-        takes_tasks = account is not None and account.is_leaf and queue.state is QueueState.OPEN
-        return account if takes_tasks else None
-
     def _allocatable(self, queue: Queue, task: Task) -> bool:
-        if self._open_leaf(queue) is None or not self._has_room(queue, task, _ALLOCATED):
+        if self._accounts.of_open(queue) is None or not self._has_room(queue, task, _ALLOCATED):
             return False
         account = self._accounts.of(task)
         if account is not None and account.device_limit(account, task) is not None:
@@ -161,36 +155,30 @@ class CapacityPlugin:
         return True
 
     def _allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
-        account = self._open_leaf(queue)
-        if account is None:
-            return 0
         if self._quotas and task.class_.spec.resource_claims:
+            account = self._queues.get(queue.name)
             # Tasks of one class have claims of their own.
-            count = min(count, 1) if account.device_limit(account, task) is None else 0
-        for level in account.lineage:
-            count = level.allocated.times_within(task.request, level.real_capability, count)
-        return count
+            is_full = account is not None and account.device_limit(account, task) is not None
+            count = 0 if is_full else min(count, 1)
+        return self._accounts.allowed_count(queue, task, count)
 
     def _has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
-        """Whether the queue and all above it may take the task, on top of what they hold."""
-        account = self._queues.get(queue.name)
-        if account is None or not account.is_leaf:
-            return False
-        for level in account.lineage:
-            held = held_by(level)
-            if self._gates is not None:
-                kept = self._gates.for_others(level.name, task)
-                held = held if kept is None else held.clone().add(kept)
-            if not held.has_room_for(task.request, level.real_capability):
-                return False
-        return True
+        """Whether the queues may take the task; what is kept for tasks without a gate counts too."""
+        gates = self._gates
+        if gates is None:
+            return self._accounts.has_room(queue, task, held_by)
+
+        def held_or_kept(level: QueueAccount) -> Resources:
+            held, kept = held_by(level), gates.for_others(level.name, task)
+            return held if kept is None else held.clone().add(kept)
+
+        return self._accounts.has_room(queue, task, held_or_kept)
 
     def _enqueueable(self, job: Job) -> int:
-        account = self._open_leaf(self._session.queue_of(job))
-        if account is None:
-            return self._accounts.reject_closed(job)
-        vote = self._accounts.vote(job, account)
-        limit = self._quotas.limit_of_minimum(account, job) if vote == PERMIT else None
+        vote, account = self._accounts.enqueueable(job), self._queues.get(job.queue)
+        if vote != PERMIT or account is None:
+            return vote
+        limit = self._quotas.limit_of_minimum(account, job)
         return vote if limit is None else self._accounts.reject(job, [EXCEEDED], limit)
 
     def _enqueued(self, job: Job) -> None:

@@ -24,10 +24,15 @@ class CapacityAccount(QueueAccount):
         self.parent: CapacityAccount | None = None
         self.children: list[CapacityAccount] = []
         # The first limit on claimed devices that a task would exceed.
-        self.device_limit: DeviceLimit = _no_limit
+        self.device_limit: DeviceLimit = lambda _account, _task: None
 
     @property
-    def is_leaf(self) -> bool:
+    def limit(self) -> Resources:
+        return self.real_capability
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether no queue is below it."""
         return not self.children
 
     # The tree does not change any more when these are first read.
@@ -68,10 +73,6 @@ class CapacityAccount(QueueAccount):
 DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]
 
 
-def _no_limit(_account: CapacityAccount, _task: Task) -> QueueLimit | None:
-    return None
-
-
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
     """The depth up to which both have the same ancestors."""
     level = 0
@@ -99,7 +100,7 @@ def unrelated_accounts(session: Session) -> dict[str, CapacityAccount]:
 
 
 class GateReservations:
-    """By queue: what tasks ask for whose gate was lifted; each counts against all others."""
+    """By queue: the requests of tasks whose gate was lifted; each counts against all other tasks."""
 
     def __init__(self) -> None:
         self._queue_of: dict[str, str] = {}

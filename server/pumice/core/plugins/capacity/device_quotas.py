@@ -33,8 +33,6 @@ HeldBy = Callable[["DeviceQuota"], ClaimedAmounts]
 class DeviceQuota:
     """One queue: what it may have, what its tasks have, and what was promised to jobs."""
 
-    __slots__ = ("held", "limits", "promised")
-
     def __init__(self, limits: ByClass) -> None:
         self.limits = limits
         self.held = ClaimedAmounts()
@@ -80,11 +78,7 @@ class DeviceQuotas:
     """The queues of a session whose capability names device classes."""
 
     def __init__(
-        self,
-        session: Session,
-        accounts: Mapping[str, CapacityAccount],
-        *,
-        with_capacity: bool,
+        self, session: Session, accounts: Mapping[str, CapacityAccount], *, with_capacity: bool
     ) -> None:
         self._devices, self._with_capacity = session.cache.devices, with_capacity
         self._by_queue: dict[str, DeviceQuota] = {}
@@ -125,7 +119,7 @@ class DeviceQuotas:
         return self._first_limit(account, self._devices.claims_of(task), held_by)
 
     def limit_of_minimum(self, account: CapacityAccount, job: Job) -> QueueLimit | None:
-        """The first limit that the job's minimum would exceed, beside what was promised."""
+        """The first limit that the job's minimum would exceed, together with what was promised."""
         return self._first_limit(account, self._minimum(job), _held, with_promised=True)
 
     def _first_limit(
@@ -155,18 +149,16 @@ class DeviceQuotas:
             (task for task in job.index.tasks.values() if task.class_.spec.resource_claims),
             key=lambda task: task.key,
         )
-        least = [
-            task
-            for role, count in job.role_minima.items()
-            for task in [task for task in tasks if task.role == role][:count]
-        ]
-        if not job.role_minima:
+        if job.role_minima:
+            least = [
+                task
+                for role, count in job.role_minima.items()
+                for task in [task for task in tasks if task.role == role][:count]
+            ]
+        else:
             least = tasks[: job.min_available]
-        return [
-            *{
-                claim.key: claim for task in least for claim in self._devices.claims_of(task)
-            }.values()
-        ]
+        claims_of = self._devices.claims_of
+        return [*{claim.key: claim for task in least for claim in claims_of(task)}.values()]
 
 
 class DeviceSimulation(QueueSimulation):

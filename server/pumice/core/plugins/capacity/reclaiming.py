@@ -55,7 +55,7 @@ class Reclaiming:
         return [above for above in nearest if above.name != ROOT]
 
     def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Candidates in the order in which victims are evicted; each makes the next harder."""
+        """Victims in the order of eviction; each counts as gone for those after it."""
         mine = self._accounts.of(reclaimer)
         if mine is None:
             return [], REJECT
@@ -95,7 +95,7 @@ class Reclaiming:
         return victims, PERMIT
 
     def may_have_victims(self, job: Job) -> bool:
-        """False: no task of the job's queue can be a victim, whoever asks, as the queue stands."""
+        """False: no task of the job's queue can be a victim now, for any reclaimer."""
         account = self._accounts.of_queue(job.queue)
         if account is None:
             return False
@@ -129,11 +129,7 @@ class Reclaiming:
         )
 
     def _ancestors_above_deserved(
-        self,
-        task: Task,
-        account: CapacityAccount,
-        mine: CapacityAccount,
-        left: _Left,
+        self, task: Task, account: CapacityAccount, mine: CapacityAccount, left: _Left
     ) -> list[Resources] | None:
         """The running amounts of the queues above that were asked; None: one of them objects."""
         asked = []
@@ -152,7 +148,7 @@ def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> 
 
 
 def _is_immediate(task: Task, account: CapacityAccount) -> bool:
-    """The queue deserves nothing of what the task uses, not even a place among the pods."""
+    """The queue deserves none of the resources that the task uses, pods included."""
     return not task.request.shares_names(account.deserved, pods=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.session.queues import UNLIMITED
+from pumice.core.session.queues import UNLIMITED, inherit
 from pumice.core.session.session import Session
 
 ROOT = "root"
@@ -84,23 +84,13 @@ def _assign_children(parent: CapacityAccount) -> None:
         child.deserved.raise_to(child.guarantee)
         deserved.add(child.deserved)
         guaranteed.add(child.guarantee)
-        _inherit(child.capability, parent.capability)
+        inherit(child.capability, parent.capability)
     if parent.name == ROOT:
         parent.guarantee, parent.deserved = guaranteed, deserved
     unguaranteed = parent.real_capability.surplus_over(guaranteed)
     for child in parent.children:
         child.real_capability = unguaranteed.clone().add(child.guarantee)
         child.real_capability.lower_to(child.capability, missing_is_zero=False)
-
-
-def _inherit(capability: Resources, above: Resources) -> None:
-    """A capability inherits what it does not name from the parent."""
-    if capability.milli_cpu <= 0:
-        capability.milli_cpu = above.milli_cpu
-    if capability.memory <= 0:
-        capability.memory = above.memory
-    for name, amount in above.scalars.items():
-        capability.scalars.setdefault(name, amount)
 
 
 def tree_fault(session: Session) -> str:

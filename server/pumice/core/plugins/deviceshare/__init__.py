@@ -17,7 +17,14 @@ from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.deviceshare.arguments import DeviceShareArguments
 from pumice.core.plugins.deviceshare.card_states import CardStates
-from pumice.core.plugins.deviceshare.cards import IGNORED, DeviceKind, NodeCards, Taken, Usage
+from pumice.core.plugins.deviceshare.cards import (
+    IGNORED,
+    DeviceKind,
+    NodeCards,
+    Taken,
+    Usage,
+    with_shares,
+)
 from pumice.core.plugins.deviceshare.device_config import device_config
 from pumice.core.plugins.deviceshare.locks import LOCKED, NodeLocks
 from pumice.core.plugins.deviceshare.mindcluster import CORES as CHIP_CORES
@@ -72,12 +79,12 @@ class DeviceSharePlugin:
         is_late = LATE_DEVICES in session.cache.settings.compat
         read = _reader_of_late_devices(session, kind) if is_late else kind.read
         version = 0 if self._chips is None else data.version
-        states = session.node_states(self.name, read, version)
+        self._states = session.node_states(self.name, read, version)
         locks = tuple(sorted({own.lock for own in kinds if own.lock}))
         if self._arguments.locks and locks:
             self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
-        self._cards = CardStates(kind, states, session.table, weight, self._locks)
+        self._cards = CardStates(kind, self._states, session.table, weight, self._locks)
         # By uid: what a task was given in this session.
         self._given: dict[str, Taken] = {}
         # The first of the tasks that are being placed, and the cards of their rows before.
@@ -89,13 +96,10 @@ class DeviceSharePlugin:
         kept = KernelStates(
             self._cards.numbers_of, lambda *state: len(self._steps(*state)), self._steps
         )
-        hooks.row_predicate[self.name] = StateRule(
-            self._refusals, self._state, self._concerns, facet, kept
-        )
+        rest = (self._state, self._concerns, facet, kept)
+        hooks.row_predicate[self.name] = StateRule(self._refusals, *rest)
         if self._weight > 0 and kind.has_scores:
-            hooks.row_score[self.name] = StateRule(
-                self._scores, self._state, self._concerns, facet, kept
-            )
+            hooks.row_score[self.name] = StateRule(self._scores, *rest)
         if self._weight > 0 and self._chips is not None:
             hooks.task_batch_score[self.name] = self._batch_scores
             hooks.is_plain[self.name] = PlainRule(
@@ -159,7 +163,7 @@ class DeviceSharePlugin:
         assert self._chips is not None
         request = self._chips.request_of(task.class_)
         column = self._table.column_of(CHIP_CORES)
-        if request is None or column is None or any(self._cards.cards(r) is None for r in rows):
+        if request is None or column is None or any(self._states.of(r) is None for r in rows):
             return None
         scores = np.zeros(len(rows))
         entries = [self._table.rows[row] for row in rows.tolist()]
@@ -179,7 +183,7 @@ class DeviceSharePlugin:
         # A pod whose eviction was undone has its cards still.
         if row is None or task.status not in _TAKES or not self._concerns(task.class_):
             return None
-        if self._cards.cards(row) is IGNORED:
+        if self._states.of(row) is IGNORED:
             return None
         question = self._question(task, row)
         number = self._cards.number(row, now=task.status is _ALLOCATED)
@@ -190,7 +194,7 @@ class DeviceSharePlugin:
         return None
 
     def _give(self, task: Task, row: int, taken: Taken) -> None:
-        cards = self._cards.cards(row)
+        cards = self._states.of(row)
         assert cards is not None
         self._given[task.uid] = taken
         said = self._kind.annotations(task, cards, taken, self._session.now_ns)
@@ -202,13 +206,13 @@ class DeviceSharePlugin:
                 device = SharedDevice(asked.name, asked.lock)
                 self._session.outbox.attach_device(task, device)
         if isinstance(self._kind, VGpu):
-            self._cards.place(row, self._kind.with_pod(cards, task, taken))
+            self._states.update(row, self._kind.with_pod(cards, task, taken))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether nothing that was found over nodes differs from what ``_allocated`` finds."""
         if not self._concerns(tasks[0].class_):
             return True
-        known = {row: self._cards.cards(row) for row in rows}
+        known = {row: self._states.of(row) for row in rows}
         self._accepted = (tasks[0].uid, known)
         return not any(self._cards.is_freed(row) for row in known)
 
@@ -219,7 +223,7 @@ class DeviceSharePlugin:
         if first == tasks[0].uid:
             # The tasks were given no cards yet, so those in use are the same as before.
             for row, cards in known.items():
-                self._cards.place(row, cards)
+                self._states.update(row, cards)
         for task in tasks:
             self._allocated(task)
 
@@ -233,14 +237,11 @@ class DeviceSharePlugin:
             return
         # Volcano finds what to give back in the pod's annotations, which a pod that is not bound
         # does not have: its share of a card counts until the session ends.
-        kept = list(self._cards.kept.get(row, ()))
-        for share in (share for container in taken.shares for share in container):
-            kept += [Usage()] * (share.card + 1 - len(kept))
-            kept[share.card] = kept[share.card].plus(share)
-        cards = self._cards.cards(row)
+        cards = self._states.of(row)
         if cards is not None:
-            kept += [Usage()] * (len(cards.names) - len(kept))
-            self._cards.kept[row] = tuple(kept)
+            before = self._cards.kept.get(row) or (Usage(),) * len(cards.names)
+            shares = [share for container in taken.shares for share in container]
+            self._cards.kept[row] = with_shares(before, shares)
             self._table.touch(row)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pumice.core.cache.tasks import Task
-from pumice.core.plugins.deviceshare.cards import Tenant
+from pumice.core.plugins.deviceshare.cards import SPREAD, Tenant
 from pumice.core.plugins.deviceshare.registers import Card
 
 _MODE = "volcano.sh/vgpu-mode"
@@ -16,7 +16,6 @@ _USE_NAME = "volcano.sh/vgpu-use-gpuuuid"
 _NO_NAME = "volcano.sh/vgpu-nouse-gpuuuid"
 _GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-_SPREAD = "spread"
 _KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLICY))
 
 
@@ -26,7 +25,7 @@ class CardSelector:
 
     # None: not given.
     mode: str | None = None
-    # None: not given. Given, be it empty, the list of types to use decides alone.
+    # None: not given. A list of types to use, even an empty one, overrides the list of others.
     use_types: tuple[str, ...] | None = None
     no_types: tuple[str, ...] | None = None
     use_names: tuple[str, ...] = ()
@@ -71,7 +70,7 @@ def selector_of(task: Task, rules: Sequence[Mapping[str, str]]) -> CardSelector 
         no_types=_words(said, _NO_TYPE),
         use_names=_names(said.get(_USE_NAME, "")),
         no_names=_names(said.get(_NO_NAME, "")),
-        apart_from=group if said.get(_GROUP_POLICY) == _SPREAD else "",
+        apart_from=group if said.get(_GROUP_POLICY) == SPREAD else "",
         rules=matched,
     )
     return None if selector == _NONE else selector

@@ -61,9 +61,6 @@ class CardStates(StateNumbers[State | None]):
         # By row: use that Volcano does not give back before the session ends.
         self.kept: dict[int, tuple[Usage, ...]] = {}
 
-    def cards(self, row: int) -> NodeCards | None:
-        return self._states.of(row)
-
     def number(self, row: int, *, now: bool = False) -> int:
         """The state of a node, which takes nothing while it is locked.
 
@@ -103,10 +100,6 @@ class CardStates(StateNumbers[State | None]):
 
     def _weighted(self, taken: Taken | None) -> float:
         return 0.0 if taken is None else math.floor(taken.score + 0.5) * self._weight
-
-    def place(self, row: int, cards: NodeCards | None) -> None:
-        """Sets the cards of a node after a pod was placed on it."""
-        self._states.update(row, cards)
 
     def is_freed(self, row: int) -> bool:
         """Whether pods that are being deleted use cards of the node."""
@@ -151,7 +144,7 @@ class CardStates(StateNumbers[State | None]):
         return fits, np.array([self._weighted(each) for each in taken], dtype=np.float64)
 
     def _after(self, number: int, question: Question, count: int) -> int:
-        """The state after so many more pods; that of no cards where they do not fit."""
+        """The state after ``count`` more pods; NO_CARDS where they do not fit."""
         for _ in range(count):
             found = self._nexts[number, question]
             number = NO_CARDS if found is None else found[1]

@@ -89,6 +89,8 @@ class NodeCards:
     all_usage: tuple[Usage, ...]
     # By card.
     tenants: tuple[tuple[Tenant, ...], ...] = ()
+    # Where there are several kinds of devices: the cards of each kind that the node has.
+    of_kinds: tuple[NodeCards | None, ...] = ()
 
 
 # Cards of a node that are not known yet: pods go there as if they shared none.
@@ -119,7 +121,7 @@ class DeviceKind(ABC):
         """What the pods of a class ask for; None: nothing of this kind."""
 
     def facet_of(self, task: Task) -> Hashable:
-        """What the choice of cards depends on beside the class."""
+        """What the choice of cards depends on, apart from the class."""
         return None
 
     @abstractmethod
@@ -161,7 +163,7 @@ def with_shares(usage: tuple[Usage, ...], shares: Iterable[Share]) -> tuple[Usag
 
 
 def fullness(used: Usage, memory: int) -> float:
-    """How full a card with so much memory is, from 0 to 100."""
+    """The memory of a card that is in use, from 0 to 100."""
     return 100 * (float(used.memory) / float(memory)) if memory else 0.0
 
 
@@ -179,7 +181,7 @@ def plain_int(text: str) -> int | None:
 
 
 def plain_ints(text: str) -> list[int] | None:
-    """Numbers with commas between them; None where one of them is no number."""
+    """Numbers separated by commas; None where one of them is not a number."""
     numbers = [plain_int(part) for part in text.split(",")] if text else []
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else None

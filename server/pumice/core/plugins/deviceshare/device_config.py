@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ResourceNames:
-    """The resources by which containers ask for shared devices; an empty name is never asked for."""
+    """The resources by which containers ask for shared devices; an empty name is not in use."""
 
     count: str
     memory: str
@@ -64,7 +64,7 @@ class DeviceConfig:
     """What the device plugins of a cluster are configured with."""
 
     vgpu: ResourceNames
-    # Memory of MIG instances is in units of so many of the request's.
+    # How many units of a request's memory are one unit of a MIG instance's memory.
     memory_factor: int
     # By words of which a type of card has one.
     geometries: tuple[tuple[tuple[str, ...], tuple[Geometry, ...]], ...]

@@ -110,10 +110,6 @@ def _read_shape(entry: NodeEntry) -> _Shape | None:
     count = whole_units(capacity[NUMBER])
     if not 0 < count <= MOST_CARDS:
         return None
-    broken = set()
-    for text in entry.node.annotations.get(UNHEALTHY, "").split(","):
-        number = plain_int(text)
-        if number is not None:
-            broken.add(number)
+    broken = {plain_int(text) for text in entry.node.annotations.get(UNHEALTHY, "").split(",")}
     healthy = tuple(card for card in range(count) if card not in broken)
     return _Shape(healthy, whole_units(capacity[MEMORY]) // count)

@@ -1,4 +1,4 @@
-"""Locks of nodes, by which the device plugin of a node serves one pod after the other.
+"""Locks of nodes: the device plugin of a node serves one pod at a time.
 
 A lock is an annotation of the node with a time. The adapter sets it before it binds a pod, and the
 device plugin removes it when the pod has its cards. A lock is void after five minutes.
@@ -7,7 +7,7 @@ device plugin removes it when the pod has its cards. A lock is void after five m
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import TaskClass
@@ -15,7 +15,7 @@ from pumice.core.model.status import TaskStatus
 
 LOCKED = "node has been locked within 5 minutes"
 _VALID_NS = 5 * 60 * 1_000_000_000
-_MICROSECOND_NS = 1_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BINDING = TaskStatus.BINDING
 
 
@@ -66,6 +66,5 @@ def _end_ns(text: str) -> int | None:
         return None
     if since.tzinfo is None:
         return None
-    whole = since - datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-    microseconds = (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
-    return microseconds * _MICROSECOND_NS + _VALID_NS
+    microseconds = (since - _EPOCH) // timedelta(microseconds=1)
+    return microseconds * 1_000 + _VALID_NS

@@ -36,7 +36,7 @@ NODE_DATA = "npu/"
 _NODE_STATUS, _PRE_SEPARATE = "NodeStatus", "PreSeparate"
 # AI cpus of a chip by its AI cores.
 _CPUS = {8: 7, 10: 7}
-# A chip that is divided into so many groups takes no template with so many cores.
+# By number of groups on a chip: it takes no template with this many cores or more.
 _TOO_MANY_CORES = {3: 4, 4: 2}
 
 
@@ -103,7 +103,7 @@ class MindClusterNpu(DeviceKind):
         return None if wishes == (False, "null") else wishes
 
     def is_possible(self, request: Any, facet: Any) -> bool:
-        """Volcano evicts nobody for these chips."""
+        """Volcano does not evict pods for these chips."""
         return False
 
     def read(self, entry: NodeEntry) -> NodeCards | None:
@@ -169,7 +169,7 @@ class MindClusterNpu(DeviceKind):
 
 
 def _template(cores: int, dvpp: str, *, high: bool) -> Template | None:
-    """The template for so many cores; None: there is none."""
+    """The template with this number of cores; None: there is none."""
     if dvpp not in ("yes", "no", "null"):
         return None
     by_cores = {

@@ -18,7 +18,7 @@ _SHARE_FIELDS = 4
 
 
 class ContainerRequest(NamedTuple):
-    """What one container asks for, of each of so many cards."""
+    """What one container asks for: a number of cards, and its share of each."""
 
     number: int
     # None: a percentage of the card's memory.
@@ -76,7 +76,7 @@ def shares_text(names: tuple[str, ...], taken: Taken, type_: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def shares_in(text: str) -> tuple[tuple[str, str, int, int], ...]:
-    """Card, part of it, memory and cores of each share in an annotation; the unreadable ones count not."""
+    """Card, part, memory and cores of each share in an annotation; unreadable ones are ignored."""
     found = []
     for share in text.replace(";", ":").split(":"):
         fields = share.split(",")

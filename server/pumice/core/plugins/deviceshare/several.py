@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from pumice.core.cache.entries import NodeEntry
@@ -56,67 +56,44 @@ class SeveralKinds(DeviceKind):
             tuple(name for cards in known for name in cards.names),
             tuple(used for cards in known for used in cards.usage),
             tuple(used for cards in known for used in cards.all_usage),
-            tuple(
-                tenants for cards in known for tenants in cards.tenants or ((),) * len(cards.names)
-            ),
+            of_kinds=tuple(found),
         )
 
-    def _slices(self, shape: Any) -> Iterator[tuple[int, Hashable, slice]]:
-        """Number of each kind that the node has, its shape, and the places of its cards."""
-        start = 0
-        for number, own in enumerate(shape):
-            if own is not None:
-                yield number, own[0], slice(start, start + own[1])
-                start += own[1]
-
     def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
-        facets, found = self._each(facet), set[int]()
-        for number, shape, where in self._slices(cards.shape):
-            if facets[number] is not None:
-                own = self._kinds[number].blocked(facets[number], _part(cards, shape, where))
-                found.update(where.start + index for index in own)
+        found, start = set[int](), 0
+        for kind, own, facet_ in zip(self._kinds, cards.of_kinds, self._each(facet), strict=True):
+            if own is not None:
+                blocked = () if facet_ is None else kind.blocked(facet_, own)
+                found.update(start + index for index in blocked)
+                start += len(own.names)
         return frozenset(found)
 
     def take(self, state: State, question: Question) -> Taken | None:
-        (shape, usage), (request, facet, blocked) = state, question
+        (shapes, usage), (request, facet, blocked) = state, question
         requests, facets = self._each(request), self._each(facet)
-        of_kinds: list[Taken | None] = [None] * len(self._kinds)
-        after, shares, score = list(usage), list[tuple[Share, ...]](), 0.0
-        for number, own, where in self._slices(shape):
-            if requests[number] is None:
-                continue
-            start, stop = where.start, where.stop
-            out = frozenset(index - start for index in blocked if start <= index < stop)
-            question = (requests[number], facets[number], out)
-            taken = self._kinds[number].take((own, usage[where]), question)
-            if taken is None:
-                return None
-            after[where], of_kinds[number] = taken.usage, taken
-            shares += [
-                tuple(share._replace(card=start + share.card) for share in container)
-                for container in taken.shares
-            ]
-            score += taken.score
-        if any(own is not None and of_kinds[n] is None for n, own in enumerate(requests)):
-            return None
+        of_kinds: list[Taken | None] = []
+        after, shares, score, stop = list(usage), list[tuple[Share, ...]](), 0.0, 0
+        for kind, shape, asked, own in zip(self._kinds, shapes, requests, facets, strict=True):
+            start, stop = stop, stop + (0 if shape is None else shape[1])
+            taken = None
+            if asked is not None:
+                out = frozenset(index - start for index in blocked if start <= index < stop)
+                if shape is not None:
+                    taken = kind.take((shape[0], usage[start:stop]), (asked, own, out))
+                if taken is None:
+                    return None
+                after[start:stop] = taken.usage
+                shares += [
+                    tuple(share._replace(card=start + share.card) for share in container)
+                    for container in taken.shares
+                ]
+                score += taken.score
+            of_kinds.append(taken)
         return Taken(tuple(shares), tuple(after), score, tuple(of_kinds))
 
     def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         said: dict[str, str] = {}
-        for number, shape, where in self._slices(cards.shape):
-            own = taken.of_kinds[number]
-            if own is not None:
-                part = _part(cards, shape, where)
-                said |= self._kinds[number].annotations(task, part, own, now_ns)
+        for kind, own, its in zip(self._kinds, cards.of_kinds, taken.of_kinds, strict=True):
+            if own is not None and its is not None:
+                said |= kind.annotations(task, own, its, now_ns)
         return said
-
-
-def _part(cards: NodeCards, shape: Any, where: slice) -> NodeCards:
-    """The cards of one kind."""
-    return NodeCards(
-        shape,
-        cards.names[where],
-        cards.usage[where],
-        cards.all_usage[where],
-        cards.tenants[where],
-    )

@@ -49,6 +49,8 @@ _TYPE = "NVIDIA"
 _SECOND_NS = 1_000_000_000
 
 Rules = Sequence[Mapping[str, str]]
+# By card.
+Tenants = tuple[tuple[Tenant, ...], ...]
 
 
 class VGpu(DeviceKind):
@@ -73,19 +75,20 @@ class VGpu(DeviceKind):
         register = None if entry.node is None else self._register_of(entry.node)
         if register is None:
             return None
-        tenants: list[list[Tenant]] = [[] for _ in register.names]
+        tenants: Tenants = ((),) * len(register.names)
 
         def shares_of(task: Task) -> list[Share]:
+            nonlocal tenants
             ids = task.annotations.get(IDS)
             if not ids:
                 return []
             shares = self._shares_in(ids, register)
             if tenant := self._tenant(task, register.cards):
-                _add_tenant(tenants, tenant, shares)
+                tenants = _with_tenant(tenants, tenant, shares)
             return shares
 
         cards = cards_with_use(entry, register.cards, register.names, shares_of)
-        return replace(cards, tenants=tuple(map(_ordered, tenants)))
+        return replace(cards, tenants=tenants)
 
     def _register_of(self, node: Node) -> Register[Card] | None:
         """The cards of a node; None where it offers none, or they cannot be read."""
@@ -119,9 +122,7 @@ class VGpu(DeviceKind):
         all_usage = usage if same else with_shares(cards.all_usage, shares)
         tenants = cards.tenants
         if tenant := self._tenant(task, cards.shape):
-            on_cards = list(map(list, tenants))
-            _add_tenant(on_cards, tenant, shares)
-            tenants = tuple(map(_ordered, on_cards))
+            tenants = _with_tenant(tenants, tenant, shares)
         return NodeCards(cards.shape, cards.names, usage, all_usage, tenants)
 
     def _tenant(self, task: Task, cards: Sequence[Card]) -> Tenant | None:
@@ -148,8 +149,6 @@ class VGpu(DeviceKind):
             return None
         after, shares, score = list(usage), [], 0.0
         for asked in request:
-            if asked.number > len(cards):
-                return None
             chosen: list[Share] = []
             for index in self._order(after) if asked.number else ():
                 share = None
@@ -215,11 +214,9 @@ class VGpu(DeviceKind):
         }
 
 
-def _add_tenant(tenants: Sequence[list[Tenant]], tenant: Tenant, shares: Iterable[Share]) -> None:
+def _with_tenant(tenants: Tenants, tenant: Tenant, shares: Iterable[Share]) -> Tenants:
+    found = list(tenants)
     for share in shares:
         own = tenant if share.memory or share.cores else Tenant("", tenant.rules)
-        tenants[share.card].append(own)
-
-
-def _ordered(tenants: list[Tenant]) -> tuple[Tenant, ...]:
-    return tuple(sorted(set(tenants)))
+        found[share.card] = tuple(sorted({*found[share.card], own}))
+    return tuple(found)

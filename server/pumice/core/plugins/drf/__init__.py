@@ -34,7 +34,7 @@ class DrfPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         # By job id: what the job holds, with pipelined tasks of this session, and its share of the cluster.
-        # Placements of jobs that nobody has asked about are noted, and added up when somebody does.
+        # Placements of a job are only noted until its amount is first read.
         self._noted: dict[str, list[tuple[Resources, int]]] = {}
         self._allocated = Memo(self._held_by)
         self._shares = Memo(self._share_of)
@@ -81,7 +81,7 @@ class DrfPlugin:
         return self.share(self._allocated[preemptor.job_id].clone().add(preemptor.request))
 
     def _share_without_one(self, job: Job) -> float:
-        """The most that the job's share can be with a task gone."""
+        """An upper bound on the job's share after the eviction of a task."""
         return self.share(self._held_now(job.id).clone().subtract(self._least[job.id]))
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:

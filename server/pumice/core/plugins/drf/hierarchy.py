@@ -1,4 +1,4 @@
-"""The tree of queues and jobs by which hierarchical fairness compares queues."""
+"""The tree of queues and jobs for hierarchical fairness."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ def weights_of(queue: Queue) -> list[float]:
 class _Node:
     """A job, or all jobs under one name of the paths."""
 
-    __slots__ = ("allocated", "name", "parent", "saturated", "share")
-
     def __init__(self, name: str, parent: _Group | None) -> None:
         self.name = name
         self.parent = parent
@@ -51,8 +49,6 @@ class _Node:
 
 class _Leaf(_Node):
     """A job."""
-
-    __slots__ = ("request",)
 
     def __init__(self, name: str, parent: _Group, request: Resources) -> None:
         super().__init__(name, parent)
@@ -78,8 +74,6 @@ class _Group(_Node):
     It keeps count of its children, so that only those that hold something have to be looked at
     when one of them changes.
     """
-
-    __slots__ = ("_active", "_unsaturated", "children", "depth", "weight")
 
     def __init__(self, name: str, parent: _Group | None, weight: float) -> None:
         super().__init__(name, parent)

@@ -50,17 +50,16 @@ class ExtenderPlugin:
 
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
-        self._answers = Answers(session, self._url, self._timeout_ns)
-        # Jobs with a placement that the extender has not answered about, and jobs of which all
-        # pending tasks were asked about: a gang shall not wait for one answer after the other.
+        self._answers = Answers(session, self._url, self._verbs, self._timeout_ns)
+        # Jobs with a placement that the extender has not answered about; and jobs about all of whose
+        # pending tasks it was asked, so that a gang does not wait for one answer after the other.
         self._unanswered: set[str] = set()
         self._asked_whole: set[str] = set()
         if not self._url:
             return
-        verb = self._verbs.get("onSessionOpen")
-        if verb is not None:
-            answer = self._answers.get(verb, "session", self._session_body)
-            if answer is not None and answer.error and not self._ignorable:
+        if "onSessionOpen" in self._verbs:
+            answer = self._answers.get("onSessionOpen", "session", self._session_body)
+            if answer.error and not self._ignorable:
                 return
         self._register(session)
 
@@ -91,9 +90,8 @@ class ExtenderPlugin:
             hooks.sub_job_ready[self.name] = lambda sub: sub.job_id not in self._unanswered
 
     def close(self, session: Session) -> None:
-        verb = self._verbs.get("onSessionClose")
-        if self._url and verb is not None:
-            self._answers.tell(verb, "close", dict)
+        if self._url and "onSessionClose" in self._verbs:
+            self._answers.tell("onSessionClose", "close", dict)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When questions without an answer are asked again."""
@@ -114,6 +112,12 @@ class ExtenderPlugin:
             "RevocableNodes": None,
             "NodeList": None,
         }
+
+    def _problem(self, answer: Answer) -> str:
+        """Why the answer cannot be used; empty: it can, or its failure is ignored."""
+        if answer.is_pending:
+            return WAITING
+        return f"{FAILED}: {answer.error}" if answer.error and not self._ignorable else ""
 
     # Nodes.
 
@@ -159,20 +163,19 @@ class ExtenderPlugin:
     def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
         """Why the extender is against a node, and whether no eviction could change that."""
         answer = self._answers.get(
-            self._verbs["predicate"],
+            "predicate",
             f"{task.uid}/{self._table.names[row]}",
             lambda: {"task": task_body(task), "node": node_body(self._table, row)},
         )
-        if answer is None:
-            return WAITING, True
-        if answer.error:
-            return None if self._ignorable else (f"{FAILED}: {answer.error}", True)
+        problem = self._problem(answer)
+        if problem:
+            return problem, True
         status, code = answer.text("status"), answer.body.get("code")
         return (status, code in (_UNRESOLVABLE, 0, 1)) if status else None
 
-    def _prioritized(self, task: Task, rows: Rows) -> Answer | None:
+    def _prioritized(self, task: Task, rows: Rows) -> Answer:
         return self._answers.get(
-            self._verbs["prioritize"],
+            "prioritize",
             task.uid,
             lambda: {
                 "task": task_body(task),
@@ -182,23 +185,20 @@ class ExtenderPlugin:
 
     def _why_not_scored(self, task: Task, rows: Rows) -> str:
         answer = self._prioritized(task, rows)
-        if answer is None:
-            return WAITING
-        if answer.error:
-            return "" if self._ignorable else f"{FAILED}: {answer.error}"
-        if answer.text("errorMessage") or not isinstance(answer.body.get("nodeScore"), Mapping):
-            return answer.text("errorMessage") or NOT_SCORED
-        return ""
+        problem = self._problem(answer)
+        if problem or answer.error:
+            return problem
+        is_scored = isinstance(answer.body.get("nodeScore"), Mapping)
+        return answer.text("errorMessage") or ("" if is_scored else NOT_SCORED)
 
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
-        answer = None if self._is_class_plain(task.class_) else self._prioritized(task, rows)
-        scores = None if answer is None else answer.body.get("nodeScore")
+        if self._is_class_plain(task.class_):
+            return None
+        scores = self._prioritized(task, rows).body.get("nodeScore")
         if not isinstance(scores, Mapping):
             return None
         names = self._table.names
-        return np.array(
-            [_number(scores.get(names[row])) for row in rows.tolist()], dtype=np.float64
-        )
+        return np.array([_number(scores.get(names[row])) for row in rows.tolist()], dtype=float)
 
     # Victims.
 
@@ -207,18 +207,16 @@ class ExtenderPlugin:
             return [], ABSTAIN
         uids = "\n".join(sorted(task.uid for task in candidates))
         answer = self._answers.get(
-            self._verbs[verb],
+            verb,
             f"{evictor.uid}/{sha256(uids.encode()).hexdigest()[:32]}",
             lambda: {
                 "evictor": task_body(evictor),
                 "evictees": [task_body(task) for task in candidates],
             },
         )
-        if answer is None:
-            # Nobody is evicted before the extender has answered.
-            return [], PERMIT
-        if answer.error:
-            return [], PERMIT if self._ignorable else REJECT
+        if answer.is_pending or answer.error:
+            # No task is evicted before the extender has answered.
+            return [], REJECT if answer.error and not self._ignorable else PERMIT
         named = answer.body.get("victims")
         chosen = {_uid(victim) for victim in named} if isinstance(named, list) else set()
         return [task for task in candidates if task.uid in chosen], answer.vote
@@ -227,27 +225,20 @@ class ExtenderPlugin:
 
     def _overused(self, queue: Queue) -> bool:
         body = {"queue": queue_body(queue)}
-        answer = self._answers.get(self._verbs["queueOverused"], queue.name, lambda: body)
-        if answer is None:
-            return True
-        if answer.error:
-            return not self._ignorable
-        return answer.body.get("overused") is True
+        answer = self._answers.get("queueOverused", queue.name, lambda: body)
+        return bool(self._problem(answer)) or answer.body.get("overused") is True
 
     def _enqueueable(self, job: Job) -> int:
         answer = self._job_answer("jobEnqueueable", job, job.id)
-        if answer is None:
-            self._explain_waiting(job)
+        if self._problem(answer):
             return REJECT
-        if answer.error:
-            return PERMIT if self._ignorable else REJECT
-        return answer.vote
+        return PERMIT if answer.error else answer.vote
 
     def _explain_waiting(self, job: Job) -> None:
         self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
 
     def _enqueued(self, job: Job) -> None:
-        self._answers.tell(self._verbs["jobEnqueued"], job.id, lambda: {"job": job_body(job)})
+        self._answers.tell("jobEnqueued", job.id, lambda: {"job": job_body(job)})
 
     def _ready(self, job: Job) -> bool:
         if job.id in self._unanswered:
@@ -258,41 +249,35 @@ class ExtenderPlugin:
     def _is_ready(self, job: Job) -> bool:
         counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
         answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
-        if answer is None:
-            self._explain_waiting(job)
-            return False
         if answer.error:
             # As in Volcano: an extender that must not fail lets jobs start when it does.
             return not self._ignorable
         return answer.body.get("status") is True
 
-    def _job_answer(self, verb: str, job: Job, key: str) -> Answer | None:
-        return self._answers.get(self._verbs[verb], key, lambda: {"job": job_body(job)})
+    def _job_answer(self, verb: str, job: Job, key: str) -> Answer:
+        answer = self._answers.get(verb, key, lambda: {"job": job_body(job)})
+        if answer.is_pending:
+            self._explain_waiting(job)
+        return answer
 
     # Placements.
 
     def _allocated(self, task: Task) -> str | None:
-        verb = self._verbs.get("allocateFunc")
-        if verb is None or self._is_class_plain(task.class_):
+        if "allocateFunc" not in self._verbs or self._is_class_plain(task.class_):
             return None
         key = f"{task.uid}/{task.node_name}"
-        answer = self._answers.get(verb, key, lambda: {"task": task_body(task)})
-        if answer is None:
-            if task.best_effort:
-                return WAITING
+        answer = self._answers.get("allocateFunc", key, lambda: {"task": task_body(task)})
+        if answer.is_pending and not task.best_effort:
             # The others of the gang are placed too, so that all are asked about; the job is not
             # ready, so that none of it is decided.
             self._unanswered.add(task.job_id)
             return None
-        if answer.error:
-            return None if self._ignorable else f"{FAILED}: {answer.error}"
-        return answer.text("errorMessage") or None
+        return self._problem(answer) or answer.text("errorMessage") or None
 
     def _deallocated(self, task: Task) -> None:
-        verb = self._verbs.get("deallocateFunc")
-        if verb is not None and not self._is_class_plain(task.class_):
+        if "deallocateFunc" in self._verbs and not self._is_class_plain(task.class_):
             key = f"{task.uid}/{task.node_name}"
-            self._answers.tell(verb, key, lambda: {"task": task_body(task)})
+            self._answers.tell("deallocateFunc", key, lambda: {"task": task_body(task)})
 
 
 def _number(value: object) -> float:

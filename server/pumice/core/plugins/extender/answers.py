@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from pumice.core.decisions import Question
@@ -25,11 +26,12 @@ _NS = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response of the extender, or why there is none."""
+    """A response of the extender; without a body where it has not answered yet, or failed."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
-    # Empty: it did answer.
+    # Why it failed.
     error: str = ""
+    is_pending: bool = False
 
     def text(self, key: str) -> str:
         value = self.body.get(key)
@@ -43,14 +45,18 @@ class Answer:
 
 
 _TOO_LONG = Answer(error="the question is too long")
+_PENDING = Answer(is_pending=True)
 
 
 class Answers:
-    """What the extender said, as far as the adapter has brought it; asks for the rest."""
+    """The answers that the adapter has reported; questions without an answer are asked."""
 
-    def __init__(self, session: Session, url: str, timeout_ns: int) -> None:
+    def __init__(
+        self, session: Session, url: str, verbs: Mapping[str, str], timeout_ns: int
+    ) -> None:
+        """``verbs`` has the path of each point."""
         self._session = session
-        self._url, self._timeout_ns = url, timeout_ns
+        self._url, self._verbs, self._timeout_ns = url, verbs, timeout_ns
         self._data = session.data(EXTENDER)
         self._asked: set[str] = set()
 
@@ -59,24 +65,22 @@ class Answers:
         """When questions of this session should be asked again; None: there were none."""
         return self._session.now_ns + _ASK_AGAIN_NS if self._asked else None
 
-    def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer | None:
-        """The answer to a question, which is asked if it is unknown or old; None: not yet."""
-        name = f"{verb}/{key}"
+    def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer:
+        """The answer to a question, which is asked if the answer is pending or old."""
+        name = f"{self._verbs[verb]}/{key}"
         values = self._data.get(name)
         time = values.get("time")
-        age = MAX_AGE_SECONDS + 1
-        if isinstance(time, float | int):
-            age = self._session.now_ns / _NS - time
-        too_long = False
-        if age > MAX_AGE_SECONDS / 2:
-            too_long = not self.ask(verb, name, body, needs_answer=True)
+        age = self._session.now_ns / _NS - time if isinstance(time, float | int) else inf
+        is_new = age <= MAX_AGE_SECONDS / 2
+        was_asked = is_new or self.ask(verb, name, body, needs_answer=True)
         if age <= MAX_AGE_SECONDS:
             return _read(values)
-        return _TOO_LONG if too_long else None
+        return _PENDING if was_asked else _TOO_LONG
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
         """Tells the extender something; what it answers has no effect."""
-        self.ask(verb, f"{verb}/{self._session.number}/{key}", body, needs_answer=False)
+        name = f"{self._verbs[verb]}/{self._session.number}/{key}"
+        self.ask(verb, name, body, needs_answer=False)
 
     def ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
         """Whether the question could be asked, now or in a later session."""
@@ -87,7 +91,7 @@ class Answers:
         if len(text) > MAX_BODY:
             return False
         self._asked.add(name)
-        url = f"{self._url}/{verb}"
+        url = f"{self._url}/{self._verbs[verb]}"
         questions.append(Question(EXTENDER, name, url, text, self._timeout_ns, needs_answer))
         return True
 

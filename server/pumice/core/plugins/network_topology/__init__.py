@@ -173,7 +173,7 @@ class NetworkTopologyAwarePlugin:
     # Scores.
 
     def _domain_scores(self, sub_job: SubJob, names: Sequence[str]) -> Scores:
-        # With those that are placed already, which so count twice: as Volcano does.
+        # Tasks that are placed already count twice, as in Volcano.
         return self._amounts.fullness(sub_job.index.total_request, names)
 
     def _later_scores(self, parts: Parts, names: Sequence[str]) -> Scores:

@@ -12,6 +12,7 @@ from pumice.core.cache.hyper_nodes import NO_DOMAIN, Numbers
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
+from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Number, Resources
 from pumice.core.session.hooks import Scores
 from pumice.core.session.session import Session
@@ -33,7 +34,8 @@ class DomainAmounts:
         # By column: what is idle, used, and will be idle, as of now.
         self._at_opening = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: _Whole | None = None
-        self._numbers: dict[tuple[str, ...], Numbers] = {}
+        # By names of domains.
+        self._numbers = Memo(self._find_numbers)
         # What happened since the sums were last read: class, rows, and 1 or -1.
         self._events: list[tuple[TaskClass, list[int], int]] = []
 
@@ -124,13 +126,12 @@ class DomainAmounts:
         needs = {name: request.get(name) for name in request.names()}
         return self._fullness(needs, np.arange(len(self._tree.names)))
 
+    def _find_numbers(self, names: tuple[str, ...]) -> Numbers:
+        found = [self._tree.number_of(name) for name in names]
+        return np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
+
     def _fullness_of(self, needs: Mapping[str, Number | _Whole], names: Sequence[str]) -> Scores:
-        key = tuple(names)
-        numbers = self._numbers.get(key)
-        if numbers is None:
-            found = [self._tree.number_of(name) for name in key]
-            numbers = np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
-            self._numbers[key] = numbers
+        numbers = self._numbers[tuple(names)]
         return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(needs, numbers))
 
     def _fullness(self, needs: Mapping[str, Number | _Whole], numbers: Numbers) -> Scores:

@@ -13,7 +13,6 @@ from pumice.core.plugins.nodeorder.preferences import ImageLocality, NodePrefere
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.feasibility.amounts import AmountScore
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
-from pumice.core.session.hooks import Scores
 from pumice.core.session.policies import CandidateTerms, ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
@@ -53,9 +52,10 @@ class NodeOrderPlugin:
             amounts = Memo(self._amount_score)
             hooks.row_batch_score[self.name] = RowTerms(lambda class_: amounts[class_])
         if weights.images:
-            self._images = ImageLocality(session)
+            images = ImageLocality(session)
             hooks.class_score[self.name] = ClassRule(
-                self._by_images, version_of=self._images.version
+                lambda class_, _facet: weights.images * images.score(class_),
+                version_of=images.version,
             )
         self._nodes = NodePreferences(session, weights.node_affinity, weights.taints)
         self._pods = InterPodPreferences(session) if weights.pod_affinity else None
@@ -64,9 +64,6 @@ class NodeOrderPlugin:
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class, lambda task: not self._terms(task)
         )
-
-    def _by_images(self, class_: TaskClass, _facet: object) -> Scores:
-        return self._weights.images * self._images.score(class_)
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
         if self._nodes.terms[class_]:

@@ -72,16 +72,12 @@ class SpreadPreferences:
             label, skew = constraint.topology_key, constraint.max_skew
             if pods is None or constraint.selector is not selector:
                 selector = constraint.selector
-                pods = self._pods(namespace, constraint)
+                tally = self._session.pods.counted_by(constraint, namespace)
+                pods = self._nobody if tally is None else tally.counts
             counting = self._counted(class_, constraint, keyed)
             is_row = label == HOSTNAME
             parts.append(SpreadPart(column(label), is_row, skew, pods, counting, itself))
         return EvenSpread(self._weight, keyed, tuple(parts))
-
-    def _pods(self, namespace: str, constraint: SpreadConstraint) -> SmallCounts:
-        """Matching pods by row."""
-        tally = self._session.pods.counted_by(constraint, namespace)
-        return self._nobody if tally is None else tally.counts
 
     def _counted(self, class_: TaskClass, constraint: SpreadConstraint, keyed: Mask) -> Mask:
         """Nodes whose pods count; the same array where constraints are alike."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pumice.core.plugins.numa_aware.layout import Layout, bits, numbers_in
 
-# Up to so many elements Go sorts by insertion, whatever the comparison is like.
+# Go sorts up to this many elements by insertion.
 _INSERTION_LIMIT = 12
 # What cores are compared by: cpus taken on their socket, free ones there, free ones on the core,
 # the socket, the core.
@@ -26,35 +26,28 @@ def take(layout: Layout, available: int, count: int) -> int | None:
     if count > free.bit_count():
         return None
     taken = 0
-    for step in (_sockets, _cores, _single):
-        for cpus in step(layout, free, taken, count):
+    steps = ((_sockets, layout.cpus_per_socket), (_cores, layout.cpus_per_core), (_single, 1))
+    for step, size in steps:
+        for cpus in step(layout, free, taken) if count >= size else ():
             taken |= cpus
             free &= ~cpus
             count -= cpus.bit_count()
             if count < 1:
                 return taken
-            if step is not _single and count < _size(step, layout):
+            if count < size:
                 break
     return None
 
 
-def _size(step: object, layout: Layout) -> int:
-    return layout.cpus_per_socket if step is _sockets else layout.cpus_per_core
-
-
-def _sockets(layout: Layout, free: int, taken: int, count: int) -> Iterator[int]:
+def _sockets(layout: Layout, free: int, _taken: int) -> Iterator[int]:
     """The free cpus of sockets. Volcano finds free sockets by comparing their numbers with cpus'."""
-    if count < layout.cpus_per_socket:
-        return
     for socket, cpus in layout.by_socket.items():
         if cpus & free and free >> socket & 1:
             yield cpus & free
 
 
-def _cores(layout: Layout, free: int, taken: int, count: int) -> Iterator[int]:
+def _cores(layout: Layout, free: int, _taken: int) -> Iterator[int]:
     """The free cpus of cores, from the socket with the fewest. Numbers are compared as above."""
-    if count < layout.cpus_per_core:
-        return
     found = []
     for socket, cpus in layout.by_socket.items():
         here = cpus & free
@@ -69,7 +62,7 @@ def _cores(layout: Layout, free: int, taken: int, count: int) -> Iterator[int]:
                 yield layout.by_core[core] & free
 
 
-def _single(layout: Layout, free: int, taken: int, count: int) -> Iterator[int]:
+def _single(layout: Layout, free: int, taken: int) -> Iterator[int]:
     keys: list[_CoreKey] = []
     for core, mask in layout.by_core.items():
         if mask & free:
@@ -90,7 +83,7 @@ def _single(layout: Layout, free: int, taken: int, count: int) -> Iterator[int]:
 
 
 def _sorted(keys: list[_CoreKey]) -> list[_CoreKey]:
-    """The order of cores. Volcano's comparison is no order; its result depends on the sort."""
+    """The order of cores. Volcano's comparison is not transitive: the result depends on the sort algorithm."""
     if len(keys) > _INSERTION_LIMIT:
         return sorted(keys, key=lambda key: (-key[0], *key[1:]))
     result = list(keys)

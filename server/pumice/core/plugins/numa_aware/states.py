@@ -52,7 +52,9 @@ class CpuStates(StateNumbers[State]):
     def __init__(self, states: NodeStates[State], table: NodeTable) -> None:
         super().__init__(table)
         self._states = states
-        self._answers = Memo(self._answer)
+        self._answers = Memo[tuple[int, Question], Answer](
+            lambda key: _answer(self._values[key[0]], key[1])
+        )
         # By question: NUMA nodes by number of the state.
         self._counts: dict[Question, NDArray[np.int64]] = {}
 
@@ -61,9 +63,6 @@ class CpuStates(StateNumbers[State]):
 
     def answer(self, number: int, question: Question) -> Answer:
         return self._answers[number, question]
-
-    def _answer(self, key: tuple[int, Question]) -> Answer:
-        return _answer(self._values[key[0]], key[1])
 
     def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
         """The states of rows, with the pods that count as placed there."""

@@ -24,7 +24,7 @@ CANNOT_ALLOCATE = "cannot allocate all claims"
 TOO_LONG = "the search for devices takes too many steps"
 # Devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
-# Alternatives of one request, by which they are scored.
+# Maximum number of alternatives of one request, for their score.
 MAX_ALTERNATIVES = 8
 # Devices that the search for one pod on one node may try.
 MAX_STEPS = 20_000
@@ -170,12 +170,12 @@ class Allocator:
         if not all(_holds(constraint, own) for constraint in item.claim.constraints):
             item.devices.pop()
             return False
-        self._supply.take(item.sub_request, device)
+        self._supply.change(item.sub_request, device, 1)
         return True
 
     def _put_back(self, item: _Item, device: PooledDevice) -> None:
         item.devices.remove(device)
-        self._supply.put_back(item.sub_request, device)
+        self._supply.change(item.sub_request, device, -1)
 
     def _allocation(self, items: list[_Item], now_ns: int) -> DeviceAllocation:
         devices = [device for item in items for device in item.devices]

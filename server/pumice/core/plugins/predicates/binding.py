@@ -71,7 +71,7 @@ class VolumeBinding:
         known = self._session.cache.storage.claims_of(task.pod)
         return [claim for _, claim in known if claim is not None]
 
-    # Node by node, all at once.
+    # Over all nodes.
 
     def refusals(self, task: Task) -> list[Refusal]:
         plan = self._plan(task)
@@ -117,40 +117,33 @@ class VolumeBinding:
                 asked &= reached
 
     def _find_unbound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
-        if not claims:
-            return
         table = self._session.table
         asked = np.ones(len(table), dtype=np.bool_)
-        chosen, free = [], []
+        nothing = np.full(len(table), -1, dtype=np.intp)
+        free = []
         for claim in claims:
             known = self._ledger.get(claim.key)
             node = claim.selected_node if known is None else known.node
             if not node:
                 free.append(claim)
                 continue
-            chosen.append(claim)
-            elsewhere = np.ones(len(table), dtype=np.bool_)
+            plan.choices.append((claim, nothing))
+            here = np.zeros(len(table), dtype=np.bool_)
             row = table.row_of(node)
             if row is not None:
-                elsewhere[row] = False
-            plan.nothing_to_bind |= asked & elsewhere
-            asked &= ~elsewhere
-        everywhere = np.ones(len(table), dtype=np.bool_)
-        to_make = [(claim, everywhere) for claim in chosen]
-        nothing = np.full(len(table), -1, dtype=np.intp)
-        plan.choices = [(claim, nothing) for claim in chosen]
+                here[row] = True
+            plan.nothing_to_bind |= asked & ~here
+            asked &= here
         for claim in sorted(free, key=lambda c: c.request_bytes):
             rows = self._supply.match(claim, asked, plan.choices, plan.numbers)
             plan.choices.append((claim, rows))
-            to_make.append((claim, rows < 0))
-        for claim, where in to_make:
-            here = asked & where
-            unfit, full = self._supply.why_not_made(claim, here)
+        for claim, rows in plan.choices:
+            unfit, full = self._supply.why_not_made(claim, asked & (rows < 0))
             plan.nothing_to_bind |= unfit
             plan.no_space |= full
             asked &= ~(unfit | full)
 
-    # Taking and giving back.
+    # Reservations.
 
     def reserve(self, task: Task, row: int) -> str | None:
         """Reserves volumes for the task on the node; a text: they are no longer available."""

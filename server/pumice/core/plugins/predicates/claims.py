@@ -8,7 +8,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.device_catalog import DeviceCatalog, DeviceId, PooledDevice
+from pumice.core.cache.device_catalog import DeviceCatalog, DeviceId
 from pumice.core.cache.extended_resources import ExtendedClaim, claim_name
 from pumice.core.cache.tasks import Task
 from pumice.core.cel import compiled
@@ -20,7 +20,7 @@ from pumice.core.model.devices import (
     ResourceClaim,
 )
 from pumice.core.model.fit import Mask, Refusal, refusals_by_row
-from pumice.core.model.memo import Memo
+from pumice.core.model.memo import Memo, Versioned
 from pumice.core.plugins.predicates.allocator import (
     CANNOT_ALLOCATE,
     Allocator,
@@ -45,11 +45,13 @@ class DeviceClaims:
         self._session = session
         self._devices = session.cache.devices
         self._ledger, self._extended = self._devices.ledger, self._devices.extended
-        self._found: dict[_Key, Found | str | None] = {}
-        self._used: tuple[tuple[object, ...], dict[str, DevicesInUse]] = ((), {})
-        # By number of a shared device: the nodes that its terms select.
+        self._found: dict[_Key, Found | str] = {}
+        self._used = Versioned(
+            lambda: (self._ledger.version, self._devices.claims.version), self._in_use
+        )
+        # By number of a shared device.
         self._reach = Memo(self._reached_by)
-        self._plan: tuple[str, int, list[Found | str | None]] | None = None
+        self._plan: tuple[str, int, list[Found | str]] | None = None
 
     # Before nodes are looked at.
 
@@ -111,8 +113,7 @@ class DeviceClaims:
         refused: dict[tuple[str, bool], list[int]] = {}
         for row, result in enumerate(self._results(task, claims)):
             if not isinstance(result, Found):
-                reason = CANNOT_ALLOCATE if result is None else result
-                refused.setdefault((reason, True), []).append(row)
+                refused.setdefault((result, True), []).append(row)
         found = Refusal(NOT_ON_NODE, elsewhere, unresolvable=True)
         return [found, *refusals_by_row(refused, len(table))]
 
@@ -127,7 +128,7 @@ class DeviceClaims:
         shares = [_FULL * point // most if most else 0 for point in points]
         return np.array(shares, dtype=np.float64)
 
-    def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str | None]:
+    def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str]:
         """By row, the devices of the claims that are not allocated; a text: it cannot be decided."""
         known = self._plan
         if known is not None and known[:2] == (task.uid, self._ledger.version):
@@ -143,13 +144,13 @@ class DeviceClaims:
 
     def _result(
         self, task: Task, row: int, claims: list[ResourceClaim], extended: ExtendedClaim | None
-    ) -> Found | str | None:
+    ) -> Found | str:
         wanted = [claim for claim in claims if claim.allocation is None]
         if extended is not None:
             wanted.append(extended[0])
         if not wanted:
             return _NOTHING
-        name, used = self._session.table.names[row], self._in_use()
+        name, used = self._session.table.names[row], self._used.get()
         mine, shared = used.get(name, _NO_DEVICES), used.get("", _NO_DEVICES)
         left_over = _NO_DEVICES if extended is None else self._left_over(task)
         asked = tuple((claim.key, claim.requests, claim.constraints) for claim in wanted)
@@ -160,15 +161,15 @@ class DeviceClaims:
 
     def _search(
         self, row: int, node: str, claims: list[ResourceClaim], used: DevicesInUse
-    ) -> Found | str | None:
+    ) -> Found | str:
         catalog = self.catalog
         devices = [*catalog.by_node.get(node, ())]
         devices += [
-            device for number, device in enumerate(catalog.shared) if self._reaches(number, row)
+            device for number, device in enumerate(catalog.shared) if self._reach[number][row]
         ]
         allocator = Allocator(catalog, self._devices.classes.get, devices, used, node)
         try:
-            return allocator.find(claims, self._session.now_ns)
+            return allocator.find(claims, self._session.now_ns) or CANNOT_ALLOCATE
         except UndecidedError as error:
             return str(error)
 
@@ -176,13 +177,12 @@ class DeviceClaims:
     def catalog(self) -> DeviceCatalog:
         return self._devices.catalog()
 
-    def _reaches(self, number: int, row: int) -> bool:
-        """Whether a node reaches a device that is not of one node alone."""
-        device: PooledDevice = self.catalog.shared[number]
-        return device.all_nodes if device.node_terms is None else bool(self._reach[number][row])
-
     def _reached_by(self, number: int) -> Mask:
-        return self._session.labels.matches_any(self.catalog.shared[number].node_terms or ())
+        """The nodes that reach a device of several nodes."""
+        device = self.catalog.shared[number]
+        if device.node_terms is None:
+            return np.full(len(self._session.table), device.all_nodes)
+        return self._session.labels.matches_any(device.node_terms)
 
     # Extended resources that stand for devices.
 
@@ -220,16 +220,13 @@ class DeviceClaims:
 
     def _in_use(self) -> dict[str, DevicesInUse]:
         """Devices in use by node; those of several nodes are under an empty name."""
-        version = (self._ledger.version, self._devices.claims.version)
-        if self._used[0] != version:
-            by_id = self.catalog.by_id
+        by_id = self.catalog.by_id
 
-            def node_of(device: AllocatedDevice) -> str:
-                known = by_id.get(device.id)
-                return "" if known is None else known.node_name
+        def node_of(device: AllocatedDevice) -> str:
+            known = by_id.get(device.id)
+            return "" if known is None else known.node_name
 
-            self._used = (version, _in_use_by_node(self._allocations(), node_of))
-        return self._used[1]
+        return _in_use_by_node(self._allocations(), node_of)
 
     def _allocations(self) -> Iterable[DeviceAllocation]:
         for claim in self._devices.claims:
@@ -237,7 +234,7 @@ class DeviceClaims:
                 yield claim.allocation
         yield from self._ledger.values()
 
-    # Taking and giving back.
+    # Reservations.
 
     def reserve(self, task: Task, row: int) -> str | None:
         """Reserves the devices of the task's claims on a node; a text: they are not available."""
@@ -245,7 +242,7 @@ class DeviceClaims:
         extended = self._claims_by_row(task)(row)
         result = self._result(task, row, claims, extended)
         if not isinstance(result, Found):
-            return CANNOT_ALLOCATE if result is None else result
+            return result
         given = dict(result.allocations)
         self._ledger.reserve(task.uid, given)
         choices = [ClaimChoice(c.name, c.uid, given.get(c.key)) for c in claims]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pumice.core.cache.device_capacity import consumed_capacity
@@ -36,12 +36,11 @@ class DeviceSupply:
         self._used = used.whole
         self._taken: set[DeviceId] = set()
         # Of shared devices: how many have a part, and what is taken of their capacities.
-        self._sharers: dict[DeviceId, int] = {}
-        self._parts: dict[DeviceId, dict[str, int]] = {}
+        self._sharers = Counter[DeviceId]()
+        self._parts: defaultdict[DeviceId, Counter[str]] = defaultdict(Counter)
         for id_, name, amount in used.parts:
             self._sharers[id_] = 1
-            parts = self._parts.setdefault(id_, {})
-            parts[name] = parts.get(name, 0) + amount
+            self._parts[id_][name] += amount
         self._left = self._count_left(catalog, devices)
 
     def _count_left(
@@ -67,7 +66,7 @@ class DeviceSupply:
         if device.id in self._used or device.id in self._taken:
             return False
         # Those who share a device take its counters once.
-        return bool(self._sharers.get(device.id)) or all(
+        return bool(self._sharers[device.id]) or all(
             self._left.get(counter, 0) >= amount for counter, amount in device.consumes
         )
 
@@ -75,37 +74,27 @@ class DeviceSupply:
         amounts = consumed_capacity(wanted, device.device, device.id[0])
         if amounts is None:
             return False
-        parts = self._parts.get(device.id, _NOTHING)
-        capacity = device.device.capacity
-        return all(parts.get(n, 0) + a <= capacity[n].value for n, a in amounts.items())
+        parts, capacity = self._parts[device.id], device.device.capacity
+        return all(parts[name] + a <= capacity[name].value for name, a in amounts.items())
 
-    def take(self, wanted: DeviceSubRequest, device: PooledDevice) -> None:
+    def change(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
+        """Takes a device (1), or puts it back (-1)."""
         if device.device.allows_sharing:
-            self._change_parts(wanted, device, 1)
+            self._change_parts(wanted, device, sign)
         elif not wanted.admin_access:
-            self._taken.add(device.id)
-            self._change_counters(device, -1)
-
-    def put_back(self, wanted: DeviceSubRequest, device: PooledDevice) -> None:
-        if device.device.allows_sharing:
-            self._change_parts(wanted, device, -1)
-        elif not wanted.admin_access:
-            self._taken.discard(device.id)
-            self._change_counters(device, 1)
+            change = self._taken.add if sign > 0 else self._taken.discard
+            change(device.id)
+            self._change_counters(device, -sign)
 
     def _change_parts(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
-        before = self._sharers.get(device.id, 0)
-        self._sharers[device.id] = before + sign
+        before = self._sharers[device.id]
+        self._sharers[device.id] += sign
         # The first one takes the counters, and the last one puts them back.
         if not before or not before + sign:
             self._change_counters(device, -sign)
-        parts = self._parts.setdefault(device.id, {})
         for name, amount in (consumed_capacity(wanted, device.device, device.id[0]) or {}).items():
-            parts[name] = parts.get(name, 0) + sign * amount
+            self._parts[device.id][name] += sign * amount
 
     def _change_counters(self, device: PooledDevice, sign: int) -> None:
         for counter, amount in device.consumes:
             self._left[counter] += sign * amount
-
-
-_NOTHING: Mapping[str, int] = {}

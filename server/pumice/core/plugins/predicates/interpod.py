@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pumice.core.cache.pods import ExistingTerm, PodTally
+from pumice.core.cache.pods import Counts, ExistingTerm, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.memo import Memo
@@ -106,32 +106,26 @@ class InterPodAffinity:
         matching = self._tallies[task.class_, task.pod.namespace][0]
         terms = task.class_.spec.required_affinity
         columns = [self._session.labels.column(term.topology_key) for term in terms]
-        labelled: Mask = np.ones(len(self._session.table), dtype=np.bool_)
-        for column in columns:
-            labelled &= column.present
-        near: Mask = labelled.copy()
-        anywhere = False
+        labelled: Mask = np.logical_and.reduce([column.present for column in columns])
+        near, anywhere = labelled, False
         for term, column in zip(terms, columns, strict=True):
-            if matching is None:
-                near[:] = False
-                break
-            by_value = matching.by_value(term.topology_key, column)
+            # The last entry is for nodes without the label.
+            by_value: Counts = np.zeros(len(column.values) + 1, dtype=np.int64)
+            if matching is not None:
+                by_value = matching.by_value(term.topology_key, column)
             anywhere = anywhere or bool(by_value.any())
-            near &= by_value[column.codes] > 0
+            near = near & (by_value[column.codes] > 0)
         # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._session.pods.matches_own_affinity(task):
-            return ~labelled
-        return ~near
+        is_first = not anywhere and self._session.pods.matches_own_affinity(task)
+        return ~labelled if is_first else ~near
 
     def _violates_anti_affinity(self, task: Task) -> Mask:
-        near: Mask | None = None
+        near: Mask = np.zeros(len(self._session.table), dtype=np.bool_)
         for key, conflicting_pods in self._tallies[task.class_, task.pod.namespace][1]:
-            if conflicting_pods is None or not conflicting_pods.total:
-                continue
-            column = self._session.labels.column(key)
-            here = conflicting_pods.by_value(key, column)[column.codes] > 0
-            near = here if near is None else near | here
-        return np.zeros(len(self._session.table), dtype=np.bool_) if near is None else near
+            if conflicting_pods is not None and conflicting_pods.total:
+                column = self._session.labels.column(key)
+                near |= conflicting_pods.by_value(key, column)[column.codes] > 0
+        return near
 
     def _violates_existing(self, task: Task) -> Mask | None:
         refused: Mask | None = None

@@ -29,7 +29,7 @@ class _Prepared:
     counting: Mask | None
     # Values of the label that nodes which count have, by code; the last entry stands for none.
     domains: Mask
-    # None: a selector that counts nobody.
+    # None: the selector selects no pod.
     tally: PodTally | None
 
     def matching(self) -> Counts:
@@ -67,32 +67,20 @@ class TopologySpread:
         ]
 
     def _prepare(self, key: tuple[TaskClass, str]) -> list[_Prepared]:
-        constraints = self.constraints[key[0]]
-        columns = [self._session.labels.column(c.topology_key) for c in constraints]
-        keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
-        for column in columns:
-            keyed &= column.present
-        return [
-            self._prepare_one(*key, constraint, column, keyed)
-            for constraint, column in zip(constraints, columns, strict=True)
-        ]
-
-    def _prepare_one(
-        self,
-        class_: TaskClass,
-        namespace: str,
-        constraint: SpreadConstraint,
-        column: LabelColumn,
-        keyed: Mask,
-    ) -> _Prepared:
-        """Nodes count that have all keys and are admitted by the constraint's policies."""
-        counting = keyed & self._session.labels.counts(class_.spec, constraint)
-        domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
-        domains[column.codes[counting]] = True
-        present = column.present
-        tally = self._session.pods.counted_by(constraint, namespace)
-        whole = bool((counting == present).all())
-        return _Prepared(constraint, column, present, None if whole else counting, domains, tally)
+        (class_, namespace), labels = key, self._session.labels
+        constraints = self.constraints[class_]
+        columns = [labels.column(c.topology_key) for c in constraints]
+        keyed = np.logical_and.reduce([column.present for column in columns])
+        prepared = []
+        for constraint, column in zip(constraints, columns, strict=True):
+            # Nodes count that have all keys and are admitted by the constraint's policies.
+            counting: Mask = keyed & labels.counts(class_.spec, constraint)
+            domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
+            domains[column.codes[counting]] = True
+            tally, present = self._session.pods.counted_by(constraint, namespace), column.present
+            some = None if np.array_equal(counting, present) else counting
+            prepared.append(_Prepared(constraint, column, present, some, domains, tally))
+        return prepared
 
 
 def _required(class_: TaskClass) -> tuple[SpreadConstraint, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 import numpy as np
 
 from pumice.core.cache.pods import Counts
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.storage import PersistentVolumeClaim
 from pumice.core.session.session import Session
 
@@ -21,12 +24,14 @@ class VolumeLimits:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._limits: dict[str, Counts] = {}
-        self._attached: dict[str, Counts] = {}
+        count = len(session.table)
+        # By driver and row: the limit, below zero where there is none; and what is attached.
+        self._limits = Memo[str, Counts](lambda _: np.full(count, -1, dtype=np.int64))
+        self._attached = Memo[str, Counts](lambda _: np.zeros(count, dtype=np.int64))
         # Volumes of pods on nodes: handle -> row -> pods that use it there.
-        self._users: dict[_Handle, dict[int, int]] = {}
+        self._users: defaultdict[_Handle, Counter[int]] = defaultdict(Counter)
         # Volumes that are attached, whether or not a pod there uses them.
-        self._attachments: dict[_Handle, set[int]] = {}
+        self._attachments: defaultdict[_Handle, set[int]] = defaultdict(set)
         self._position = -1
 
     def refusals(self, task: Task) -> list[Refusal]:
@@ -58,8 +63,7 @@ class VolumeLimits:
                     new += 1
                     # What a pod on the node uses already is attached once for both.
                     new[list(self._users.get(handle, ()))] -= 1
-            attached = self._counts(self._attached, driver)
-            over |= (new > 0) & (limits >= 0) & (attached + new > limits)
+            over |= (new > 0) & (limits >= 0) & (self._attached[driver] + new > limits)
         return over
 
     def _sync(self) -> None:
@@ -80,36 +84,29 @@ class VolumeLimits:
             row = table.row_of(node.name)
             if row is not None:
                 for driver, limit in node.driver_limits:
-                    self._counts(self._limits, driver, -1)[row] = limit
+                    self._limits[driver][row] = limit
         for attachment in cache.storage.attachments:
             row = table.row_of(attachment.node_name)
             volume = cache.storage.volumes.get(attachment.volume_name)
             if row is None or volume is None or not volume.csi_driver or not attachment.attacher:
                 continue
-            rows = self._attachments.setdefault((attachment.attacher, volume.csi_handle), set())
+            rows = self._attachments[attachment.attacher, volume.csi_handle]
             if row not in rows:
                 rows.add(row)
-                self._counts(self._attached, attachment.attacher)[row] += 1
-
-    def _counts(self, of: dict[str, Counts], driver: str, empty: int = 0) -> Counts:
-        counts = of.get(driver)
-        if counts is None:
-            counts = of[driver] = np.full(len(self._session.table), empty, dtype=np.int64)
-        return counts
+                self._attached[attachment.attacher][row] += 1
 
     def _change(self, row: int, task: Task, sign: int) -> None:
         for _, claim in self._session.cache.storage.claims_of(task.pod):
             handle = None if claim is None else self._handle(claim)
             if handle is None:
                 continue
-            users = self._users.setdefault(handle, {})
-            before = users.get(row, 0)
-            users[row] = before + sign
+            users = self._users[handle]
+            first_or_last = users[row] in (0, -sign)
+            users[row] += sign
             if not users[row]:
                 del users[row]
-            first_or_last = not before or row not in users
-            if first_or_last and row not in self._attachments.get(handle, ()):
-                self._counts(self._attached, handle[0])[row] += sign
+            if first_or_last and row not in self._attachments[handle]:
+                self._attached[handle[0]][row] += sign
 
     def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
         """Where a claim's volume is attached, or will be; None: not by a CSI driver."""

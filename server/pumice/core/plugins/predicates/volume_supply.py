@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,6 @@ class VolumeSupply:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._by_class: dict[str, list[PersistentVolume]] | None = None
         self._reached: dict[str, Mask | None] = {}
 
     def waits(self, claim: PersistentVolumeClaim) -> bool:
@@ -57,16 +58,14 @@ class VolumeSupply:
             self._reached[volume.name] = mask
         return self._reached[volume.name]
 
-    def _volumes(self, class_name: str) -> list[PersistentVolume]:
-        """The volumes of a class, smallest first, then by name."""
-        if self._by_class is None:
-            self._by_class = {}
-            volumes = sorted(
-                self._session.cache.storage.volumes, key=lambda v: (v.capacity_bytes, v.name)
-            )
-            for volume in volumes:
-                self._by_class.setdefault(volume.storage_class_name, []).append(volume)
-        return self._by_class.get(class_name, [])
+    @cached_property
+    def _by_class(self) -> dict[str, list[PersistentVolume]]:
+        """The volumes of each class, the smallest first, then by name."""
+        by_class: dict[str, list[PersistentVolume]] = {}
+        volumes = self._session.cache.storage.volumes
+        for volume in sorted(volumes, key=lambda v: (v.capacity_bytes, v.name)):
+            by_class.setdefault(volume.storage_class_name, []).append(volume)
+        return by_class
 
     def match(
         self,
@@ -82,7 +81,7 @@ class VolumeSupply:
         chosen = np.full(len(asked), -1, dtype=np.intp)
         mine: list[PersistentVolume] = []
         free: list[PersistentVolume] = []
-        for volume in self._volumes(claim.storage_class_name or ""):
+        for volume in self._by_class.get(claim.storage_class_name or "", ()):
             owner = self._owner(volume)
             if not _suits(volume, claim):
                 continue

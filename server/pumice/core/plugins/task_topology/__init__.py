@@ -97,14 +97,12 @@ class TaskTopologyPlugin:
     def _base(self, task: Task, job: JobBuckets, bucket: Bucket, rows: Rows) -> Floats:
         """By row: tasks of the bucket that are there, less those placed there that repel it."""
         counts: Floats = np.zeros(len(self._table))
-        for node, number in bucket.on_node.items():
+        repulsion, role = job.topology.repulsion, role_of(task)
+        repelled = [(node, -repulsion(role, roles)) for node, roles in job.placed.items()]
+        for node, number in (*bucket.on_node.items(), *repelled):
             row = self._table.row_of(node)
             if row is not None:
                 counts[row] += number
-        for node, roles in job.placed.items():
-            row = self._table.row_of(node)
-            if row is not None:
-                counts[row] -= job.topology.repulsion(role_of(task), roles)
         return counts[rows]
 
     def _left_out(self, task: Task, bucket: Bucket, room: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Buckets: the tasks of a job that shall be near to each other, by the annotations of its PodGroup."""
+"""Buckets: tasks of a job that belong together by the annotations of its PodGroup."""
 
 from __future__ import annotations
 
@@ -97,8 +97,6 @@ _MIB = 1024 * 1024
 
 class Bucket:
     """Tasks with affinity to each other, or without anti-affinity."""
-
-    __slots__ = ("bound", "index", "load", "on_node", "pending", "request", "roles")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -203,5 +201,5 @@ def _load(request: Resources) -> float:
 
 
 def _has_place(task: Task, topology: TaskTopology) -> bool:
-    """Whether the task belongs into a bucket: it has a role that some group names."""
+    """Whether the task belongs to a bucket: a group names its role."""
     return bool(role_of(task)) and role_of(task) in topology.priorities

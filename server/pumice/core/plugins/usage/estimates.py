@@ -58,7 +58,7 @@ class Estimator:
         self._memory = _amount(arguments.best_effort_memory, 1, bare=_MIB)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
-        """Millicores and bytes of a pod on a node that has so much load, from 0 to 1."""
+        """Millicores and bytes of a pod on a node with this load, from 0 to 1."""
         risk = self._risk_factor if load >= self._risk_threshold else 1.0
         if task.best_effort:
             return self._milli_cpu * risk, self._memory * risk
@@ -91,7 +91,7 @@ class Loads:
         capacities = [_capacity(entry) for entry in session.table.rows]
         self._capacity: Floats = np.array(capacities, dtype=float).reshape(count, 2).T
         # By uid: the row and what was added there.
-        self._added: dict[str, tuple[int, float, float]] = {}
+        self._added: dict[str, tuple[int, tuple[float, float]]] = {}
         self._changed: set[int] = set()
 
     def take_changed(self) -> list[int]:
@@ -108,28 +108,24 @@ class Loads:
                 continue
             for task in entry.tasks_in_order():
                 if task.uid != without and _since(task) > oldest_ns:
-                    self._add(row, task)
-
-    def add(self, task: Task) -> None:
-        row = self._session.table.row_of(task.node_name)
-        if row is not None:
-            self._add(row, task)
+                    self.add(task)
 
     def remove(self, task: Task) -> None:
         known = self._added.pop(task.uid, None)
         if known is not None:
-            row, cpu, memory = known
+            row, load = known
             self._changed.add(row)
-            self._estimated[0, row] = max(self._estimated[0, row] - cpu, 0.0)
-            self._estimated[1, row] = max(self._estimated[1, row] - memory, 0.0)
+            self._estimated[:, row] = np.maximum(self._estimated[:, row] - load, 0.0)
 
-    def _add(self, row: int, task: Task) -> None:
+    def add(self, task: Task) -> None:
+        row = self._session.table.row_of(task.node_name)
+        if row is None:
+            return
         # The risk is judged with what was counted for the pod before, as in Volcano.
-        cpu, memory = self._estimator.load_of(task, self._load(row))
+        load = self._estimator.load_of(task, self._load(row))
         self.remove(task)
-        self._estimated[0, row] += cpu
-        self._estimated[1, row] += memory
-        self._added[task.uid] = (row, cpu, memory)
+        self._estimated[:, row] += load
+        self._added[task.uid] = (row, load)
         self._changed.add(row)
 
     def _load(self, row: int) -> float:
@@ -178,7 +174,7 @@ def _capacity(entry: NodeEntry) -> tuple[int, int]:
 
 
 def _since(task: Task) -> float:
-    """From when on a pod on a node has load of its own; pods without a start are new for ever."""
+    """When a pod started; infinite for pods that have not, which are always new."""
     if task.status in _ON_THE_WAY:
         return np.inf
     if task.status is not TaskStatus.RUNNING:

@@ -51,7 +51,7 @@ def fit_text(job: Job) -> str:
 
 @lru_cache(maxsize=4096)
 def _head(counts: tuple[tuple[TaskStatus, int], ...], minimum: int, *, ready: bool) -> str:
-    """Remembered: of a thousand jobs, most have as many tasks in the same states as another."""
+    """Cached: many jobs have the same number of tasks in each status."""
     words = {status.word: number for status, number in counts}
     words["minAvailable"] = minimum
     head = "pod group is ready" if ready else "pod group is not ready"

@@ -1,4 +1,4 @@
-"""What a session reports beside decisions and statuses: events, waits and reservations."""
+"""What a session reports in addition to decisions and statuses: events, waits and reservations."""
 
 from __future__ import annotations
 

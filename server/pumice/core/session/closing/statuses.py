@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from pumice.core.cache.claimed_devices import ClaimedAmounts
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
+from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE
 from pumice.core.cache.totals import NOTHING
 from pumice.core.decisions import (
     PodGateLifted,
@@ -51,14 +51,10 @@ ROOT_QUEUE = "root"
 def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
-    closed = 0
     for job in session.concerned_jobs():
-        if is_unchanged(session, job) and not _has_changes(session, job):
-            continue
-        closed += 1
-        changes += _close_job(session, job)
-    if closed:
-        session.count("jobs_closed", closed)
+        if not is_unchanged(session, job) or _has_changes(session, job):
+            session.count("jobs_closed")
+            changes += _close_job(session, job)
     changes += _without_queue(session)
     changes += queue_statuses(session)
     changes += session.shard.status_changes()
@@ -105,7 +101,6 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    by_status = job.index.by_status
     held_back = "" if job.index.tasks else _why_not_admitted(session, job)
     if held_back:
         conditions = with_condition(conditions, unschedulable(session, "NotEnqueued", held_back))
@@ -115,10 +110,8 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     if changed:
         group = job.group
         changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
-    waiting: list[Task] = []
-    for state in _NOT_PLACED:
-        if state in by_status:
-            waiting += job.index.in_order(state)
+    not_placed = [state for state in _NOT_PLACED if state in job.index.by_status]
+    waiting = [task for state in not_placed for task in job.index.in_order(state)]
     is_waiting = status.phase in WAITING_PHASES
     is_told = changed and not (is_waiting and is_placed(job))
     text = wait_text(session, job) if waiting or (is_told and is_waiting) else ""
@@ -138,7 +131,7 @@ def status_with(
 
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
-    """Transition times and ids never count: every session would write."""
+    """Transition times and ids are ignored: they differ in every session."""
     if _counts(new) != _counts(old) or len(new.conditions) != len(old.conditions):
         return True
     for mine, other in zip(new.conditions, old.conditions, strict=True):
@@ -247,10 +240,14 @@ def queue_statuses(session: Session) -> list[StatusChange]:
         allocated[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
     changes: list[StatusChange] = []
     for name, queue in session.queues.items():
-        amounts = tuple((n, int(v)) for n, v in allocated[name].items() if v)
-        if amounts != tuple(item for item in _sorted_amounts(queue.allocated) if item[1]):
+        amounts = _amounts(allocated[name])
+        if amounts != _amounts(Resources.of(queue.allocated)):
             changes.append(QueueStatusChanged(name, queue.uid, amounts))
     return changes
+
+
+def _amounts(resources: Resources) -> tuple[tuple[str, int], ...]:
+    return tuple((name, whole) for name, value in resources.items() if (whole := int(value)))
 
 
 def _held_by_queue(session: Session) -> dict[str, Resources]:
@@ -264,10 +261,7 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
     # Whole numbers: the order of adding does not matter.
     for job_id in session.moves.touched_jobs:
         job = session.jobs[job_id]
-        own = by_queue.get(job.queue)
-        if own is None:
-            own = by_queue[job.queue] = Resources()
-        own.add(job.index.allocated)
+        own = by_queue.setdefault(job.queue, Resources()).add(job.index.allocated)
         before = totals.allocated_of(job_id)
         if before is not NOTHING:
             own.add_times(before, -1)
@@ -286,10 +280,6 @@ def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
         for name in _with_ancestors(session, job.queue):
             claimed.setdefault(name, ClaimedAmounts()).add(claims)
     return claimed
-
-
-def _sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
-    return [(name, int(value)) for name, value in Resources.of(amounts).items()]
 
 
 def _with_ancestors(session: Session, name: str) -> list[str]:

@@ -40,12 +40,8 @@ def bundles_of(job: Job, tasks: list[Task]) -> list[Bundle]:
     others: list[Task] = []
     for task in ordered:
         (spared if surplus.take(task) else others).append(task)
-    bundles = []
-    if spared:
-        bundles.append(Bundle(job, tuple(spared)))
-    if others:
-        bundles.append(Bundle(job, tuple(others), breaks_gang=True))
-    return bundles
+    parts = ((spared, False), (others, True))
+    return [Bundle(job, tuple(tasks), breaks_gang) for tasks, breaks_gang in parts if tasks]
 
 
 class _Surplus:

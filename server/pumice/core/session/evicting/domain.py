@@ -202,15 +202,13 @@ class GangEviction:
         wanted = self._victim_jobs.get(key)
         if wanted is None:
             others = [jobs.get(id_) for id_ in evictable.job_ids]
-            found = [other is not None and self._may_evict(job, other) for other in others]
+            may_evict = self._victims.may_evict
+            found = [o is not None and may_evict(job, o) and _is_preemptable(o) for o in others]
             wanted = self._victim_jobs[key] = np.array(found, dtype=np.bool_)
         if own is not None and wanted[own]:
             wanted = wanted.copy()
             wanted[own] = False
         return wanted
-
-    def _may_evict(self, job: Job, victim: Job) -> bool:
-        return self._victims.may_evict(job, victim) and _is_preemptable(victim)
 
     # A trial of evictions.
 
@@ -255,11 +253,10 @@ class GangEviction:
         """Pipelines all tasks of a sub-job in one domain."""
         session = self._session
         within = session.topology.rows_of(domain)
-        nodes = EvictionNodes(session, remembers_errors=False)
         trial = session.statement()
         refused: dict[str, Mask] = {}
         for task in pending.tasks[sub_job.id]:
-            row = self._row_for(job, task, within, nodes, refused)
+            row = self._row_for(job, task, within, refused)
             if row is None:
                 break
             node_name = session.table.names[row]
@@ -272,14 +269,7 @@ class GangEviction:
         trial.discard()
         return None
 
-    def _row_for(
-        self,
-        job: Job,
-        task: Task,
-        within: Mask,
-        nodes: EvictionNodes,
-        refused: dict[str, Mask],
-    ) -> int | None:
+    def _row_for(self, job: Job, task: Task, within: Mask, refused: dict[str, Mask]) -> int | None:
         """The best node with room after the evictions; nodes with idle room come first."""
         session = self._session
         if not session.votes.is_allocatable(session.queue_of(job), task):
@@ -287,7 +277,7 @@ class GangEviction:
         if session.feasibility.why_not_anywhere(task) is not None:
             return None
         view = session.view(task)
-        feasible = nodes.nodes_for(task, view) & view.fits_future & within
+        feasible = self._nodes.nodes_for(task, view) & view.fits_future & within
         if self._remembers_errors and task.role:
             known = refused.get(task.role)
             if known is not None:

@@ -23,13 +23,10 @@ class VictimMarks:
     def __init__(self, session: Session, bounds: list[VictimRule]) -> None:
         self._session = session
         self._bounds = bounds
-        self._by_queue = any(bound.by_queue for bound in self._bounds)
         self._seen = 0
         self.is_started = False
         self._job_ids: dict[str, int] = {}
         self._jobs_of_queue: dict[str, list[int]] = {}
-        # What was last answered, by bound, and by job or queue.
-        self._answers: list[dict[str, float]] = []
         # By bound and job number.
         self.values: Floats = np.zeros((len(bounds), 0))
         # Every change: the bound, the mark before and after it.
@@ -40,25 +37,16 @@ class VictimMarks:
     def start(self, job_ids: dict[str, int]) -> None:
         """Asks about every job, under the number it has from now on."""
         self.is_started, self._seen = True, len(self._session.moves.log)
-        self._job_ids = job_ids
-        jobs = [self._session.jobs.get(id_) for id_ in job_ids]
-        self._jobs_of_queue = {}
-        for number, job in enumerate(jobs):
-            if job is not None:
-                self._jobs_of_queue.setdefault(job.queue, []).append(number)
-        self._answers = [{} for _ in self._bounds]
-        marks = [
-            [0.0 if job is None else self._first_mark(position, bound, job) for job in jobs]
-            for position, bound in enumerate(self._bounds)
-        ]
-        self.values = np.array(marks, dtype=np.float64).reshape(len(self._bounds), len(jobs))
-
-    def _first_mark(self, position: int, bound: VictimRule, job: Job) -> float:
-        answers, of = self._answers[position], job.queue if bound.by_queue else job.id
-        mark = answers.get(of)
-        if mark is None:
-            mark = answers[of] = bound.mark(job)
-        return mark
+        self._job_ids, self._jobs_of_queue = job_ids, {}
+        self.values = np.zeros((len(self._bounds), len(job_ids)))
+        by_queue: dict[str, list[Job]] = {}
+        for job in filter(None, map(self._session.jobs.get, job_ids)):
+            by_queue.setdefault(job.queue, []).append(job)
+        for queue, jobs in by_queue.items():
+            numbers = self._jobs_of_queue[queue] = [job_ids[job.id] for job in jobs]
+            for values, bound in zip(self.values, self._bounds, strict=True):
+                marks = bound.mark(jobs[0]) if bound.by_queue else [bound.mark(j) for j in jobs]
+                values[numbers] = marks
 
     def follow(self) -> None:
         """Marks again what tasks that moved may have changed."""
@@ -72,19 +60,15 @@ class VictimMarks:
         self._seen = len(log)
 
     def _mark(self, job: Job) -> None:
-        number = self._job_ids.get(job.id)
-        if number is None and not self._by_queue:
-            return
+        own, of_queue = self._job_ids.get(job.id), self._jobs_of_queue.get(job.queue)
         for position, bound in enumerate(self._bounds):
-            of = job.queue if bound.by_queue else job.id
-            before = self._answers[position].get(of)
-            if before is None:
-                # Nobody could be a victim here.
+            where = of_queue if bound.by_queue else own
+            if where is None:
+                # It has no candidates.
                 continue
-            mark = bound.mark(job)
+            first = where[0] if isinstance(where, list) else where
+            mark, before = bound.mark(job), self.values.item(position, first)
             if mark != before:
-                self._answers[position][of] = mark
-                where = self._jobs_of_queue[of] if bound.by_queue else number
                 self.values[position, where] = mark
                 self.changes.append((position, before, mark))
                 self.rises += mark > before

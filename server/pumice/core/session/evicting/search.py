@@ -158,9 +158,6 @@ class VictimSearch:
         known.changes = table.changes
         return known.rows
 
-    def candidate_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> CandidateRows:
-        return CandidateRows(self, task, view, wanted)
-
     def rule_out(
         self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: VictimFilter
     ) -> None:
@@ -171,13 +168,13 @@ class VictimSearch:
         self._marks.follow()
         # For all tasks that used these rows, or else for those with the limits of this one.
         for limits in (known.limits, self._marks.limits(task)):
-            if not self._might_do(row, candidates, limits, view):
+            if not self._might_suffice(row, candidates, limits, view):
                 known.rows[row] = False
                 known.limits, known.marks = limits, self._marks.values.copy()
                 known.rises = self._marks.rises
                 return
 
-    def _might_do(
+    def _might_suffice(
         self, row: int, candidates: list[Task], limits: list[float], view: ClassView
     ) -> bool:
         """What ``possible_rows`` says about the candidates of one node."""
@@ -290,7 +287,7 @@ class VictimSearch:
         gives = [queue.is_reclaimable for queue in session.queues.values()]
         self._queue: Whole = np.array(numbers, dtype=np.int64)
         self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
-        # Asked for when somebody might be a victim.
+        # Marks are computed when there are candidates.
         self._marks.is_started = False
 
     def _find_jobs(self, wanted: VictimFilter) -> Mask:

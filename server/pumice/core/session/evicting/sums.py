@@ -9,7 +9,7 @@ from pumice.core.cache.evictable import RUNNING, EvictableTasks, Whole
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.fit import Mask
 
-# When more than one row in so many changed, all are summed again in one go.
+# Where more than one row in this number changed, all rows are summed again at once.
 _SUM_ALL_ABOVE = 16
 
 

@@ -30,7 +30,7 @@ class AmountScore:
     non_zero_memory: float
     milli_cpu: float
     memory: float
-    # A resource that counts for balance beside cpu and memory; empty: none.
+    # A third resource that counts for balance; empty: none.
     card: str = ""
     cards: float = 0.0
 

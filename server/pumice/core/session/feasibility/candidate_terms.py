@@ -23,7 +23,7 @@ from pumice.core.model.integers import natural_log
 
 _FULL = 100
 _SCALED_UP, _SCALED_DOWN, _SPREAD = range(3)
-# So many terms of a task, and constraints of a term, does the kernel take.
+# The most terms of a task, and constraints of a term, that the kernel takes.
 MOST_TERMS, MOST_CONSTRAINTS = 4, 8
 Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]

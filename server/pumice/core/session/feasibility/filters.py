@@ -33,9 +33,9 @@ class Feasibility:
         self._session = session
         # Uids of tasks with a nominated node for which the pre-predicates were asked.
         self._prepared: set[str] = set()
-        # By class: nodes that it could get by evictions, and the refusals that follows from.
-        self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
-        # By class: whether rows refuse it for no other reason than too many pods.
+        # By class: its refusals, and the nodes where evictions could resolve all of them.
+        self._resolvable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
+        # By class: whether pod limits are its only row predicates.
         self._pods_only = Memo(self._asks_for_pods_only)
 
     def prepare(self, task: Task) -> None:
@@ -84,17 +84,17 @@ class Feasibility:
             if answer is not None:
                 refusals.setdefault(name, []).extend(answer)
         for name, function in self._session.chains.named("node_predicate"):
-            refusals.setdefault(name, []).extend(self._node_by_node(task, name, function))
+            refusals.setdefault(name, []).extend(self._node_by_node(task, function))
         return refusals
 
-    def _node_by_node(self, task: Task, plugin: str, function: object) -> list[Refusal]:
+    def _node_by_node(self, task: Task, function: Any) -> list[Refusal]:
         table = self._session.table
         rows: dict[tuple[str, bool], list[int]] = {}
         for row, node in enumerate(table.names):
-            answer = function(task, node)  # type: ignore[operator]
+            answer = function(task, node)
             if answer is None:
                 continue
-            # A bare text is an error of the plugin's, which no eviction cures.
+            # A bare text is an error of the plugin, which no eviction resolves.
             key = (str(answer), True)
             if isinstance(answer, Refusal):
                 key = (answer.reason, answer.unresolvable)
@@ -124,7 +124,7 @@ class Feasibility:
 
         A text is not a refusal but a plugin's error. Of the ``nominated`` node, Volcano asks its
         filters even where this session has not prepared them for the task. They fail then, and that
-        counts as a refusal that an eviction may cure.
+        counts as a refusal that an eviction may resolve.
         """
         prepared = not nominated or task.uid in self._prepared
         pre_predicates = dict(self._session.chains.named("pre_predicate"))
@@ -158,7 +158,7 @@ class Feasibility:
         return bool(self.refused_by(task, view, row))
 
     def _asks_for_pods_only(self, class_: TaskClass) -> bool:
-        """Whether all row predicates are the one that an eviction cures."""
+        """Whether pod limits, which evictions can resolve, are the only row predicates."""
         flat = self._session.chains.flat("row_predicate")
         rules = [rule for rule in flat if is_about(rule, class_)]
         return bool(rules) and all(
@@ -197,22 +197,22 @@ class Feasibility:
     def _resolvable_of_class(self, view: ClassView) -> Mask:
         """The same where one plugin alone filters, and by class and row alone."""
         name, by_row, _, _ = self._predicates[0]
-        known = self._curable.get(view.class_.number)
+        known = self._resolvable.get(view.class_.number)
         if known is None or known[0] is not view.static:
-            curable = np.ones(len(self._session.table), dtype=np.bool_)
+            resolvable = np.ones(len(self._session.table), dtype=np.bool_)
             for refusal in dict(view.static).get(name, ()):
                 if refusal.unresolvable:
-                    curable &= ~refusal.rows
-            curable.setflags(write=False)
-            known = self._curable[view.class_.number] = (view.static, curable)
-        curable = known[1]
+                    resolvable &= ~refusal.rows
+            resolvable.setflags(write=False)
+            known = self._resolvable[view.class_.number] = (view.static, resolvable)
+        resolvable = known[1]
         if self._pods_only[view.class_]:
-            return curable
+            return resolvable
         rows = NodeRows(self._session.table)
         for refusal in view.row_refusals(name, by_row, rows) if by_row else ():
             if refusal.unresolvable:
-                curable = curable & ~refusal.rows
-        return curable
+                resolvable = resolvable & ~refusal.rows
+        return resolvable
 
     def fit_errors(self, task: Task, view: ClassView, within: Mask | None = None) -> FitErrors:
         """Why no node takes the task: the first shortage, or else what the predicates say."""

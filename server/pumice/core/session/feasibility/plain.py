@@ -33,7 +33,7 @@ class _OfClass:
     filter_tests: _Tests | None
     # The same for scores.
     score_tests: _Tests | None
-    # All tasks pass the pre-predicates; and all of them are plain besides.
+    # All tasks pass the pre-predicates; and all of them are also plain.
     passes: bool
     is_plain: bool
     # What a task must pass to be filtered by class, prepared by the pre-predicates where possible;

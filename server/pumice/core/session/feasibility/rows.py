@@ -12,7 +12,6 @@ from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 
 NEVER = -np.inf
-_NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
 class NodeRows:
@@ -22,7 +21,7 @@ class NodeRows:
     many more tasks of a class count as placed there.
     """
 
-    __slots__ = ("_ahead", "_amounts", "_class", "_offered", "_picked", "_table", "index")
+    __slots__ = ("_amounts", "_class", "_offered", "_table", "ahead", "index")
 
     def __init__(
         self,
@@ -33,20 +32,15 @@ class NodeRows:
     ) -> None:
         self._table = table
         self._class = class_
-        self._ahead = ahead
+        # The chosen rows; None: all.
         self.index = index
-        whole = index is None
-        self._picked: NDArray[np.intp] = _NO_ROWS if index is None else index
-        self._amounts: Floats | None = table.amounts if whole else None
-        self._offered: Floats | None = table.offered if whole else None
+        # By row, how many more tasks count as placed there; None: none on any row.
+        self.ahead = ahead
+        self._amounts: Floats | None = table.amounts if index is None else None
+        self._offered: Floats | None = table.offered if index is None else None
 
     def __len__(self) -> int:
         return len(self._table) if self.index is None else len(self.index)
-
-    @property
-    def ahead(self) -> Floats | None:
-        """By row, how many more tasks count as placed there; None: none on any row."""
-        return self._ahead
 
     def column(self, resource: str) -> int | None:
         return self._table.column_of(resource)
@@ -59,17 +53,19 @@ class NodeRows:
         """One part of the table's amounts, as it is or would be."""
         amounts = self._amounts
         if amounts is None:
-            amounts = self._table.amounts.take(self._picked, axis=1)
-            if self._ahead is not None and self._class is not None:
+            assert self.index is not None
+            amounts = self._table.amounts.take(self.index, axis=1)
+            if self.ahead is not None and self._class is not None:
                 weights = self._table.weights(self._class)
-                amounts += (weights.held + weights.kube)[:, None] * self._ahead
+                amounts += (weights.held + weights.kube)[:, None] * self.ahead
             self._amounts = amounts
         width = len(self._table.columns)
         return amounts[number * width : (number + 1) * width]
 
     def _offer(self) -> Floats:
         if self._offered is None:
-            self._offered = self._table.offered.take(self._picked, axis=1)
+            assert self.index is not None
+            self._offered = self._table.offered.take(self.index, axis=1)
         return self._offered
 
     @property

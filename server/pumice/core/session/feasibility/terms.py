@@ -18,7 +18,7 @@ from pumice.core.session.feasibility.rows import NodeRows
 
 @dataclass(frozen=True, slots=True)
 class PodLimit:
-    """A row predicate: no more pods than the node allows, which evictions can cure."""
+    """A row predicate: no more pods than the node allows; evictions can resolve it."""
 
     reason: str
 

@@ -10,7 +10,7 @@ from pumice.core.session.hooks import Chains
 
 # The number of a class, with the facets where there are any.
 ViewKey = int | tuple[int, Facets]
-# A view takes about so many bytes for each node, and all views together no more than so many.
+# The approximate size of a view per node, and the most that all views together may take.
 _BYTES_PER_NODE = 40
 _MOST_BYTES = 256 * 2**20
 _FEWEST_VIEWS = 16

@@ -26,9 +26,10 @@ from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.policies import RowTerms, StateRule
 
-# Where more than one row in so many was touched, all are computed without picking.
+# Where more than one row in this number was touched, all rows are computed.
 _REFRESH_ALL_ABOVE = 2
-# So few touched rows are first looked for among those already seen, of which so many are kept.
+# Up to this many touched rows are looked up among known results, of which a view keeps the second
+# number.
 _FEW_ROWS = 4
 _MOST_SEEN = 1_000
 _NO_CHAINS = Chains(Hooks(), [])
@@ -37,34 +38,6 @@ Work = Counter[str]
 
 class ClassView:
     """Masks and scores of one class over all rows; call ``sync`` before reading."""
-
-    __slots__ = (
-        "_chains",
-        "_errors",
-        "_is_checked",
-        "_layout",
-        "_limits",
-        "_position",
-        "_program",
-        "_seen",
-        "_table",
-        "_takes_any",
-        "_terms",
-        "_work",
-        "answers",
-        "batch",
-        "class_",
-        "fits_future",
-        "fits_idle",
-        "need_names",
-        "needs",
-        "open",
-        "order",
-        "static",
-        "static_ok",
-        "static_order",
-        "total",
-    )
 
     def __init__(
         self, class_: TaskClass, facets: Facets, table: NodeTable, chains: Chains, work: Work

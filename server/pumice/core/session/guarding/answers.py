@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from math import inf, isnan
 from types import NoneType
 from typing import Any
@@ -49,8 +48,12 @@ def truth(answer: object) -> bool:
     return bool(answer)
 
 
-def truth_or_none(answer: object) -> bool | None:
-    return None if answer is None else truth(answer)
+def _or_none(check: Callable[..., Any]) -> Callable[..., Any]:
+    """A check that also allows None, which is the last argument like any other answer."""
+    return lambda *asked: None if asked[-1] is None else check(*asked)
+
+
+truth_or_none = _or_none(truth)
 
 
 def _instance(wanted: str, *types: Any) -> Callable[[object], Any]:
@@ -84,12 +87,8 @@ def _integer(wanted: str, least: float = -inf) -> Callable[[object], int]:
 
 missing = _integer("a whole number")
 whole = _integer("a whole number, 0 or more", 0)
-_time = _integer("a time in nanoseconds or None")
+time_or_none = _or_none(_integer("a time in nanoseconds or None"))
 _vote = _integer("a vote: PERMIT, ABSTAIN or REJECT")
-
-
-def time_or_none(answer: object) -> int | None:
-    return None if answer is None else _time(answer)
 
 
 def _tasks(offered: Iterable[Task], answer: object) -> list[Task]:
@@ -110,16 +109,16 @@ def _victims(offered: Iterable[Task], answer: object) -> tuple[list[Task], int]:
     return _tasks(offered, answer[0]), _vote(answer[1])
 
 
-def _array(length: int, answer: object) -> Any:
+def _array(rows: Sized, answer: object) -> Any:
     """A finite number for every row that was asked about."""
-    if not isinstance(answer, np.ndarray) or answer.shape != (length,):
-        raise wrong(f"an array of {length} numbers", answer)
+    if not isinstance(answer, np.ndarray) or answer.shape != (len(rows),):
+        raise wrong(f"an array of {len(rows)} numbers", answer)
     if not np.issubdtype(answer.dtype, np.number) or not np.isfinite(answer).all():
         raise wrong("finite numbers", answer)
     return answer
 
 
-def _refusals(length: int, answer: object) -> tuple[Refusal, ...]:
+def _refusals(asked: Sized, answer: object) -> tuple[Refusal, ...]:
     if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes, Mapping)):
         raise wrong("refusals", answer)
     refusals = tuple(answer)
@@ -127,13 +126,14 @@ def _refusals(length: int, answer: object) -> tuple[Refusal, ...]:
         if not isinstance(refusal, Refusal):
             raise wrong("refusals", refusal)
         rows: object = refusal.rows
-        if not isinstance(rows, np.ndarray) or rows.shape != (length,) or rows.dtype != np.bool_:
-            raise wrong(f"refusals with a mask of {length} rows", rows)
+        count = len(asked)
+        if not isinstance(rows, np.ndarray) or rows.shape != (count,) or rows.dtype != np.bool_:
+            raise wrong(f"refusals with a mask of {count} rows", rows)
     return refusals
 
 
 def scores_of(count: int, answer: object) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """An array of so many numbers."""
+    """An array of ``count`` numbers."""
     if not isinstance(answer, np.ndarray) or answer.shape != (count,):
         raise wrong(f"an array of {count} numbers", answer)
     if answer.dtype.kind not in "iuf" or np.isnan(answer).any():
@@ -161,65 +161,35 @@ def _best_node(known: Mapping[str, float], answer: object) -> Any:
     return text_or_none(answer)
 
 
-# The checks of points whose answers have to suit the question, or the number of nodes.
-_IN_CONTEXT: dict[str, Callable[[NodeTable, Question, Any], Any]] = {
-    # Over all nodes.
-    "class_predicate": lambda table, _, answer: _refusals(len(table), answer),
-    "task_predicate": lambda table, _, answer: (
-        None if answer is None else _refusals(len(table), answer)
-    ),
-    "class_score": lambda table, _, answer: _array(len(table), answer),
-    # Over the rows that were asked about.
-    "row_predicate": lambda _, question, answer: _refusals(len(question[1]), answer),
-    **dict.fromkeys(
-        ("row_score", "row_batch_score"),
-        lambda _, question, answer: _array(len(question[1]), answer),
-    ),
-    **dict.fromkeys(
-        ("task_score", "task_batch_score"),
-        lambda _, question, answer: None if answer is None else _array(len(question[1]), answer),
-    ),
-    "best_node": lambda _, question, answer: _best_node(question[1], answer),
-    # Victims.
-    **dict.fromkeys(
-        ("preemptable", "reclaimable"),
-        lambda _, question, answer: _victims(question[1], answer),
-    ),
-    "unified_evictable": lambda _, question, answer: _victims(question[2], answer),
-    "victim_tasks": lambda _, question, answer: _tasks(question[0], answer),
-    "hyper_node_order": lambda _, question, answer: _hyper_node_scores(question[1], answer),
+# The checks of points whose answers have to suit a part of the question, and the place of that part;
+# None: the answer is about all nodes.
+_IN_CONTEXT: dict[str, tuple[Callable[[Any, Any], Any], int | None]] = {
+    "class_predicate": (_refusals, None),
+    "task_predicate": (_or_none(_refusals), None),
+    "class_score": (_array, None),
+    "row_predicate": (_refusals, 1),
+    **dict.fromkeys(("row_score", "row_batch_score"), (_array, 1)),
+    **dict.fromkeys(("task_score", "task_batch_score"), (_or_none(_array), 1)),
+    "best_node": (_best_node, 1),
+    **dict.fromkeys(("preemptable", "reclaimable"), (_victims, 1)),
+    "unified_evictable": (_victims, 2),
+    "victim_tasks": (_tasks, 0),
+    "hyper_node_order": (_hyper_node_scores, 1),
 }
+_YES_OR_NO = (
+    *("is_plain", "lasts", "job_ready", "sub_job_ready", "job_starving"),
+    *("overused", "preemptive", "allocatable"),
+)
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(
-        (
-            "job_order",
-            "sub_job_order",
-            "queue_order",
-            "victim_queue_order",
-            "task_order",
-            "node_score",
-        ),
-        real,
-    ),
+    **dict.fromkeys(("job_order", "sub_job_order", "queue_order", "task_order"), real),
+    **dict.fromkeys(("victim_queue_order", "node_score"), real),
     "pre_predicate": text_or_none,
     "node_predicate": lambda answer: (
         answer if isinstance(answer, Refusal) else text_or_none(answer)
     ),
     "why_not_valid": _reason,
     **dict.fromkeys(("job_pipelined", "sub_job_pipelined", "job_enqueueable"), _vote),
-    **dict.fromkeys(
-        (
-            "is_plain",
-            "lasts",
-            "job_ready",
-            "sub_job_ready",
-            "job_starving",
-            "overused",
-            "preemptive",
-            "allocatable",
-        ),
-        truth,
-    ),
+    **dict.fromkeys(_YES_OR_NO, truth),
     "job_enqueued": lambda _answer: None,
     "job_gradient": _gradient,
     "sub_job_gradient": _gradient,
@@ -231,4 +201,5 @@ def check_of(point: str, table: NodeTable) -> Callable[[Question, Any], Any]:
     if point in _SIMPLE:
         check = _SIMPLE[point]
         return lambda _question, answer: check(answer)
-    return partial(_IN_CONTEXT[point], table)
+    suits, place = _IN_CONTEXT[point]
+    return lambda question, answer: suits(table if place is None else question[place], answer)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from types import TracebackType
+from traceback import walk_tb
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.decisions import PluginFault
 from pumice.core.errors import InvariantError
 from pumice.core.model.group import Queue
-from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import KERNEL_TERMS
 from pumice.core.session.guarding.answers import (
     check_of,
@@ -51,8 +51,9 @@ from pumice.core.session.timings import Timings
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
+Check = Callable[[tuple[Any, ...], Any], Any]
 # The functions inside the strong forms of policies, and what each may answer; None: what the hook
-# itself may answer.
+# itself may answer. A form may do without some of them.
 _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     SortKey: {"key": sortable},
     AllocatableCount: {"count": whole},
@@ -60,15 +61,19 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     MissingVote: {"missing": missing},
     DomainScore: {"bonus": real},
     VictimRule: {"victims": None, "mark": real, "limit": real},
-    RowTerms: {"term": row_term},
-    ClassRule: {"answer": None, "version": hashable},
-    PlainRule: {"of_class": truth_or_none, "of_task": truth},
-    StateRule: {"answer": None, "state": hashable, "concerns": truth},
+    RowTerms: {"term": row_term, "of_facet": row_term, "facet": hashable},
+    ClassRule: {"answer": None, "version": hashable, "facet": hashable, "version_of": hashable},
+    PlainRule: {"of_class": truth_or_none, "of_task": truth, "prepare": truth},
+    StateRule: {"answer": None, "state": hashable, "concerns": truth, "facet": hashable},
 }
-# Those that a form may do without.
-_OPTIONAL = {"facet": hashable, "version_of": hashable, "prepare": truth}
+# Those that are checked against the question, or against the hook with another question: the hook's
+# own check, the question and the answer.
+_IN_CONTEXT: dict[type, dict[str, Callable[[Check, tuple[Any, ...], Any], Any]]] = {
+    # Between class and rows it gets the facet.
+    StateRule: {"answer": lambda check, asked, answer: check((asked[0], asked[2]), answer)},
+    DomainScore: {"score": lambda _check, asked, answer: scores_of(len(asked[1]), answer)},
+}
 _GONE = object()
-Check = Callable[[tuple[Any, ...], Any], Any]
 
 
 class PluginFailedError(Exception):
@@ -91,11 +96,10 @@ class PluginFailedError(Exception):
 
     def _place(self, module: str) -> tuple[str, int]:
         """File and line of the error in the code of the plugin; empty and 0: it has none there."""
-        place, traceback = ("", 0), self.error.__traceback__
-        while traceback is not None:
-            if _is_in(module, traceback.tb_frame.f_globals):
-                place = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-            traceback = traceback.tb_next
+        place = ("", 0)
+        for frame, line in walk_tb(self.error.__traceback__):
+            if _is_in(module, frame.f_globals):
+                place = (frame.f_code.co_filename, line)
         code = getattr(self._function, "__code__", None)
         if place == ("", 0) and code is not None:
             place = (code.co_filename, code.co_firstlineno)
@@ -114,7 +118,7 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
     try:
         yield
     except (InvariantError, PluginFailedError):
-        # A bug of the engine's is nobody else's fault, whoever was asked.
+        # A bug of the engine is not attributed to a plugin.
         raise
     except Exception as error:
         raise PluginFailedError(plugin, where, error) from error
@@ -123,12 +127,10 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
 def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
     """The plugin in whose module the innermost frame of a traceback is, and the function."""
     last = None
-    while traceback is not None:
-        frame = traceback.tb_frame
+    for frame, _ in walk_tb(traceback):
         for module, name in modules.items():
             if _is_in(module, frame.f_globals):
                 last = (name, frame.f_code.co_name)
-        traceback = traceback.tb_next
     return last
 
 
@@ -177,43 +179,26 @@ class HookGuard:
         if point == "simulation":
             return partial(_simulate, author, function)
         check = check_of(point, self._table)
-        forms = _CHECKS.get(type(function))
-        if forms is None:
+        form = type(function)
+        if form not in _CHECKS:
             return _asked(author, point, function, check)
-        parts = {
-            part: _asked(
-                author, f"{point}.{part}", getattr(function, part), _checking(own) if own else check
-            )
-            for part, own in forms.items()
+        checks: dict[str, Check] = {
+            part: _checking(own) if own else check for part, own in _CHECKS[form].items()
         }
-        if isinstance(function, StateRule):
-            # Between class and rows it gets the facet.
-            parts["answer"] = _asked(
-                author, f"{point}.answer", function.answer, lambda q, a: check((q[0], q[2]), a)
-            )
-        for part, allowed in _OPTIONAL.items():
-            if (given := getattr(function, part, None)) is not None:
-                parts[part] = _asked(author, f"{point}.{part}", given, _checking(allowed))
+        checks |= {part: partial(own, check) for part, own in _IN_CONTEXT.get(form, {}).items()}
+        parts = {
+            part: _asked(author, f"{point}.{part}", given, own)
+            for part, own in checks.items()
+            if (given := getattr(function, part)) is not None
+        }
         if isinstance(function, DomainScore):
             real(function.factor)
-            parts["score"] = _asked(
-                author, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
-            )
         if isinstance(function, RowTerms):
-            return self._row_terms(author, point, function, parts)
+            if function.facet is not None and (point != "row_score" or function.of_facet is None):
+                raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
+            for part in parts.keys() & {"term", "of_facet"}:
+                parts[part] = partial(_guarded_term, author, point, check, parts[part])
         return replace(function, **parts)
-
-    def _row_terms(
-        self, author: _Author, point: str, terms: RowTerms[Any], parts: dict[str, Any]
-    ) -> RowTerms[Any]:
-        if terms.facet is not None and (point != "row_score" or terms.of_facet is None):
-            raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
-        guard = partial(_guarded_term, author, point, check_of(point, self._table))
-        of_facet = None
-        if terms.of_facet is not None:
-            where = f"{point}.of_facet"
-            of_facet = partial(guard, _asked(author, where, terms.of_facet, _checking(row_term)))
-        return RowTerms(partial(guard, parts["term"]), parts.get("facet"), of_facet)
 
     def _handler(self, author: _Author, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
@@ -259,14 +244,7 @@ def _guarded_term(
     evaluate = _asked(
         author, f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
     )
-    return _GuardedTerm(evaluate)
-
-
-@dataclass(frozen=True, slots=True)
-class _GuardedTerm:
-    """A third-party term, evaluated through the guard."""
-
-    evaluate: Callable[[NodeRows], Any]
+    return SimpleNamespace(evaluate=evaluate)
 
 
 def _simulate(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import (
     Arguments,
@@ -21,20 +23,17 @@ from pumice.core.configuration import (
     number,
     text,
 )
+from pumice.core.model.fit import Refusal
 from pumice.core.model.resources import CPU, MEMORY
-from pumice.core.plugins.resource_strategy_fit.terms import (
-    LEAST,
-    MOST,
-    FitPart,
-    Reserve,
-    Reserves,
-    StrategyFit,
-)
-from pumice.core.session.feasibility.terms import Fullness
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import Fullness, mean_use
 from pumice.core.session.hooks import Scores
 from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
+LEAST, MOST = "LeastAllocated", "MostAllocated"
+# A reserve of one unit of memory for one device, which is counted in thousandths, is 10^9 bytes.
+_BYTES_PER_THOUSANDTH = 1e6
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
 _FULL = 100.0
@@ -226,3 +225,70 @@ def _reserves(arguments: ProportionalArguments) -> tuple[Reserve, ...]:
         Reserve(name, rates[f"{name}.cpu"], rates[f"{name}.memory"])
         for name in sorted(set(arguments.resources))
     )
+
+
+# What it computes over rows of nodes.
+
+
+@dataclass(frozen=True, slots=True)
+class FitPart:
+    """One resource of a score: what is asked of it, its weight and its strategy."""
+
+    resource: str
+    asked: float
+    weight: float
+    # An unknown strategy gives nothing, and its weight counts all the same.
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFit:
+    """A row score: the weighted mean over resources, 0 where one of them would be overfull."""
+
+    parts: tuple[FitPart, ...]
+    divisor: float
+    factor: float
+
+    def evaluate(self, rows: NodeRows) -> Floats:
+        parts = [
+            (part.resource, part.asked, part.weight, part.strategy == LEAST)
+            for part in self.parts
+            if part.strategy in (LEAST, MOST)
+        ]
+        return mean_use(rows, parts, self.divisor, self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What stays free on a node for each idle device: cores, and units of 10^9 bytes."""
+
+    resource: str
+    cores: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reserves:
+    """A row predicate: pods without devices leave cpu and memory for the idle devices."""
+
+    reserves: tuple[Reserve, ...]
+    milli_cpu: float
+    memory: float
+
+    def evaluate(self, rows: NodeRows) -> tuple[Refusal, ...]:
+        refusals = []
+        refused = np.zeros(len(rows), dtype=np.bool_)
+        for reserve in self.reserves:
+            column = rows.column(reserve.resource)
+            if column is None:
+                continue
+            idle, offered = rows.idle[column], rows.allocatable[column]
+            milli_cpu = rows.idle[CPU_COLUMN] - self.milli_cpu
+            memory = rows.idle[MEMORY_COLUMN] - self.memory
+            short = milli_cpu < idle * reserve.cores
+            short |= memory < idle * reserve.memory * _BYTES_PER_THOUSANDTH
+            here = short & (offered > 0) & ~refused
+            refused |= here
+            reason = f"proportional of resource {reserve.resource} check failed"
+            refusals.append(Refusal(reason, here, unresolvable=True))
+        return tuple(refusals)

@@ -130,11 +130,12 @@ class Moves:
 
     def commit_binds(self, tasks: list[Task]) -> None:
         """Commits tasks of one class and sub-job that are allocated."""
-        bound = self.bound
-        self._session.jobs[tasks[0].job_id].set_status(tasks, _BINDING)
+        bound, orders, job_id = self.bound, self._session.outbox.orders, tasks[0].job_id
+        self._session.jobs[job_id].set_status(tasks, _BINDING)
         for task in tasks:
-            task.ledger_status = _BINDING
+            task.ledger_status, task.last_transaction = _BINDING, None
             bound[task.uid] = task
+            orders.append((task, task.node_name, "", job_id))
 
     def commit_evict(self, task: Task) -> None:
         self.evicted[task.uid] = task
@@ -194,15 +195,15 @@ class Moves:
         self._put_back(keep=False)
 
     def _put_back(self, *, keep: bool) -> None:
-        table = self._session.table
+        table, bound, in_view = self._session.table, self.bound, self._kube_added
         for task, row in self._kube_hidden.values():
             table.kube_change([row], [task], 1)
         self._kube_hidden.clear()
-        for task, status, node_name in self._origins.values():
-            if keep and task.uid in self.bound:
-                if task.uid not in self._kube_added:
+        for uid, (task, status, node_name) in self._origins.items():
+            if keep and uid in bound:
+                if uid not in in_view:
                     self._keep_bound(task)
-            elif not (keep and task.uid in self.evicted):
+            elif not (keep and uid in self.evicted):
                 self._return(task, status, node_name)
             task.eviction_occurred = False
         for job, phase in self._phases.values():

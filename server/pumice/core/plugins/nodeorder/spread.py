@@ -35,8 +35,10 @@ class SpreadPreferences:
         self._weight = weight
         self._selectors = session.cache.workload_selectors
         self._soft = Memo(_soft)
-        # By class, namespace, constraints, and which of them count the task itself.
+        # By class, namespace, constraints, and which of them count the task itself; and the terms by
+        # default, by class, namespace, selector, and whether it selects the task itself.
         self._terms = Memo(self._make)
+        self._defaults = Memo(self._make_default)
         self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
         self._nobody: SmallCounts = np.zeros(len(session.table), dtype=np.int32)
         # Nodes whose pods count, by class and the policies of a constraint.
@@ -48,16 +50,21 @@ class SpreadPreferences:
 
     def term(self, task: Task) -> EvenSpread | None:
         """The same object for tasks that are spread in the same way; None: it is not spread."""
-        pod = task.pod
-        if task.class_.spec.spread_constraints:
-            constraints = self._soft[task.class_]
-        else:
+        pod, class_ = task.pod, task.class_
+        if not class_.spec.spread_constraints:
             selector = self._selectors.selector_for(pod)
-            constraints = () if selector is None else default_constraints(selector)
+            if selector is None:
+                return None
+            return self._defaults[class_, pod.namespace, selector, selector.matches(pod.labels)]
+        constraints = self._soft[class_]
         if not constraints:
             return None
         counted = tuple(_counts(constraint, pod.labels) for constraint in constraints)
-        return self._terms[task.class_, pod.namespace, constraints, counted]
+        return self._terms[class_, pod.namespace, constraints, counted]
+
+    def _make_default(self, key: tuple[TaskClass, str, LabelSelector, bool]) -> EvenSpread:
+        class_, namespace, selector, counted = key
+        return self._make((class_, namespace, default_constraints(selector), (counted, counted)))
 
     def _make(self, key: _TermKey) -> EvenSpread:
         class_, namespace, constraints, counted = key

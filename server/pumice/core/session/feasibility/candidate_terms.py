@@ -84,7 +84,7 @@ class ScaledPreference:
         return (kind, float(self.weight), self.raw)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SpreadPart:
     """One constraint of a spread: matching pods by row, and the values of its topology key."""
 

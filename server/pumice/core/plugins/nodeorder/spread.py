@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pumice.core.cache.pods import SmallCounts
+from pumice.core.cache.pods import PodQuestion, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
@@ -40,7 +40,8 @@ class SpreadPreferences:
         self._terms = Memo(self._make)
         self._defaults = Memo(self._make_default)
         self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
-        self._nobody: SmallCounts = np.zeros(len(session.table), dtype=np.int32)
+        nobody = np.zeros(len(session.table), dtype=np.int32)
+        self._nobody = PodTally(PodQuestion(None, LabelSelector(), alive=True), nobody)
         # Nodes whose pods count, by class and the policies of a constraint.
         self._included: dict[tuple[TaskClass, bool, bool], Mask] = {}
 
@@ -85,10 +86,10 @@ class SpreadPreferences:
             parts.append(SpreadPart(column(label), is_row, skew, pods, counting, itself))
         return EvenSpread(self._weight, keyed, tuple(parts))
 
-    def _pods(self, namespace: str, constraint: SpreadConstraint) -> SmallCounts:
-        """Matching pods by row."""
+    def _pods(self, namespace: str, constraint: SpreadConstraint) -> PodTally:
+        """Matching pods."""
         tally = self._session.pods.counted_by(constraint, namespace)
-        return self._nobody if tally is None else tally.counts
+        return self._nobody if tally is None else tally
 
     def _counted(self, class_: TaskClass, constraint: SpreadConstraint, keyed: Mask) -> Mask:
         """Nodes whose pods count; the same array where constraints are alike."""

@@ -461,12 +461,10 @@ static inline const double *offer_lanes(const Program *p, int64_t part, Py_ssize
 /* Whether lanes compute the same as single rows: amounts are not negative, and capacities exact. */
 static int suits_lanes(const double *amounts, const double *capacities)
 {
-    double bad[LANES], total = 0.0;
+    int64_t bad = 0;
     for (int i = 0; i < LANES; i++)
-        bad[i] = (amounts[i] >= 0.0 ? 0.0 : 1.0) + (capacities[i] < EXACT_BELOW ? 0.0 : 1.0);
-    for (int i = 0; i < LANES; i++)
-        total += bad[i];
-    return total == 0.0;
+        bad |= !(amounts[i] >= 0.0) | !(capacities[i] < EXACT_BELOW);
+    return !bad;
 }
 
 static inline double percentage_lane(double amount, double capacity)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, Transaction
 from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
 from pumice.core.model.devices import ClaimChoice
@@ -250,13 +251,14 @@ class Outbox:
             self._devices.pop(task.uid, None)
 
     def decisions(self) -> tuple[Decision, ...]:
+        session = self._session
         sizes = Counter([for_job for _, _, _, for_job in self.orders])
-        gangs = {job: self._gang(job, size) for job, size in sizes.items()}
-        prefix = f"{self._session.id_prefix}{self._session.number}."
+        prefix = f"{session.id_prefix}{session.number}"
+        gangs = {id_: _gang(prefix, session.jobs.get(id_), size) for id_, size in sizes.items()}
         takes = bool(self._volumes or self._claims or self._devices)
         decisions: list[Decision] = []
         for number, (task, node, reason, for_job) in enumerate(self.orders):
-            pod, uid, gang, id_ = task.pod, task.uid, gangs[for_job], f"{prefix}{number}"
+            pod, uid, gang, id_ = task.pod, task.uid, gangs[for_job], f"{prefix}.{number}"
             space, name, added = pod.namespace, pod.name, task.bind_annotations
             if reason:
                 job = task.job_id
@@ -275,9 +277,9 @@ class Outbox:
         """What a bind takes beside its node."""
         return self._volumes.get(uid, ()), self._claims.get(uid, ()), self._devices.get(uid)
 
-    def _gang(self, job_id: str, size: int) -> Gang | None:
-        job = self._session.jobs.get(job_id)
-        if job is None or job.group is None:
-            return None
-        id_ = f"{self._session.id_prefix}{self._session.number}/{job_id}"
-        return Gang(id_, job_id, job.group.uid, job.group.spec_hash, size)
+
+def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
+    group = None if job is None else job.group
+    if job is None or group is None:
+        return None
+    return Gang(f"{prefix}/{job.id}", job.id, group.uid, group.spec_hash, size)

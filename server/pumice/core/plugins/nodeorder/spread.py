@@ -34,7 +34,7 @@ class SpreadPreferences:
         self._session = session
         self._weight = weight
         self._selectors = session.cache.workload_selectors
-        self._soft = Memo(_soft)
+        self._soft, self._columns = Memo(_soft), Memo(session.labels.column)
         # By class, namespace, constraints, and which of them count the task itself; and the terms by
         # default, by class, namespace, selector, and whether it selects the task itself.
         self._terms = Memo(self._make)
@@ -69,7 +69,7 @@ class SpreadPreferences:
 
     def _make(self, key: _TermKey) -> EvenSpread:
         class_, namespace, constraints, counted = key
-        column = self._session.labels.column
+        column = self._columns.__getitem__
         keyed = self._everywhere
         # Nodes without all the keys are left out, except by the defaults.
         if class_.spec.spread_constraints:

@@ -38,7 +38,7 @@ _EVICT, _ALLOCATE = _Kind.EVICT, _Kind.ALLOCATE
 
 
 class Statement:
-    """An undo log over the session: every bind and every eviction is an operation of one.
+    """An undo log over the session: every placement that may be undone, and every eviction.
 
     A statement that is neither committed nor discarded keeps its effects until the session ends.
     """

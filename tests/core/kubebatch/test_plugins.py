@@ -153,7 +153,7 @@ def test_places_among_pods_make_no_share() -> None:
         of=engine(tiers=("drf",)),
     )
     session = opened(known)
-    assert share(session.totals.held_by("ns/a"), session.total) == 0.1
+    assert share(session.totals.allocated_of("ns/a"), session.total) == 0.1
 
 
 def test_drf_victims_leave_their_job_no_worse_off_than_the_preemptors() -> None:

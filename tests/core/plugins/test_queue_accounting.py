@@ -131,8 +131,8 @@ def test_drf_counts_what_is_placed(steps: list[tuple[int, int]]) -> None:
     for name in sorted(LEAVES):
         held = recount(session, [name])
         job = session.job(name)
-        assert same(plugin._allocated[job.id], held)
-        assert plugin._shares[job.id] == held.dominant_share(session.session.total)
+        assert same(plugin._held_by(job.id), held)
+        assert plugin._share_of(job) == held.dominant_share(session.session.total)
         fresh.add_job(job.id, session.queue(name), held, job.index.total_request)
     for left in LEAVES:
         for right in LEAVES:

@@ -145,11 +145,11 @@ class _AllocateRun:
         return bool(to_place.tasks)
 
     def place_all(self) -> None:
-        session = self._session
-        while self._queues:
-            queue = self._queues.pop()
+        queues, is_overused = self._queues, self._session.votes.is_overused
+        while queues:
+            queue = queues.pop()
             jobs = self._jobs[queue.name]
-            if session.votes.is_overused(queue):
+            if is_overused(queue):
                 self._wake(self._lines.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
@@ -158,7 +158,7 @@ class _AllocateRun:
                 continue
             if self._visit(job):
                 jobs.push(job)
-            self._queues.push(queue)
+            queues.push(queue)
 
     def _next(self, queue: Queue, jobs: Heap[Job]) -> Job | None:
         """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
@@ -196,20 +196,24 @@ class _AllocateRun:
         if session.broken:
             session.broken.pop(job.id, None)
         to_place, found, has_more = self._to_place.pop(job.id, None), None, False
-        at_once = None if to_place is None else self._placement.place_at_once(job, to_place)
-        statement = at_once
-        if at_once is None:
-            if to_place is not None and self._fits_nowhere(job, to_place):
+        statement: Statement | None
+        if to_place is not None and self._placement.place_at_once(job, to_place):
+            if session.votes.is_ready(job):
+                # Nothing can be undone any more, so that no statement is needed.
+                session.moves.commit_binds(to_place.tasks)
                 return False
+            statement = Statement.of_allocated(session, to_place.tasks)
+            if not session.votes.is_pipelined(job):
+                statement.discard()
+                statement = None
+        elif to_place is not None and self._fits_nowhere(job, to_place):
+            return False
+        else:
             statement, has_more, found = self._place(job, to_place)
-        is_ready = statement is not None and session.votes.is_ready(job)
-        if at_once is not None and not is_ready and not session.votes.is_pipelined(job):
-            at_once.discard()
-            statement = None
         if statement is None:
             self._explain_short(job)
             return False
-        if not is_ready:
+        if not session.votes.is_ready(job):
             # Pipelined: what it was promised stays reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False

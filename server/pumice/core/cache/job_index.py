@@ -60,14 +60,15 @@ class JobIndex:
 
         Only jobs that changed, or that were unsettled before, are looked at for that.
         """
-        changed = set(self.changed)
+        changed = sorted(self.changed)
         self.changed.clear()
         if self.unread is not None:
-            self.unread |= changed
+            self.unread.update(changed)
             if len(self.unread) > _MOST_UNREAD + 2 * len(members):
                 # There was no reader for long: the next one starts with all jobs.
                 self.unread = None
-        self._totals.refresh([members[id_] for id_ in sorted(changed) if id_ in members])
+        jobs = [members[id_] for id_ in changed if id_ in members]
+        self._totals.refresh(jobs)
         waiting = self.waiting
         if len(waiting) or len(self.held):
             for id_ in changed:
@@ -75,12 +76,11 @@ class JobIndex:
         unsettled = {
             job.id: job for job in self._unsettled if job.id in waiting.waits or not job.is_settled
         }
-        for id_ in changed:
-            job = members.get(id_)
-            if job is not None and not job.is_settled:
-                unsettled[id_] = job
+        for job in jobs:
+            if job.is_settled:
+                unsettled.pop(job.id, None)
             else:
-                unsettled.pop(id_, None)
+                unsettled[job.id] = job
         # Nearly sorted already.
         self._unsettled = [unsettled[id_] for id_ in sorted(unsettled)]
         return self._unsettled

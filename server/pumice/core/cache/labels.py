@@ -125,12 +125,12 @@ class NodeLabels:
         column = self._columns.get(key if key in self._keys else _NO_LABEL)
         if column is None:
             values: dict[str, int] = {}
-            codes = np.full(len(self._table), _ABSENT, dtype=np.int32)
-            for row, entry in enumerate(self._table.rows):
+            codes = []
+            for entry in self._table.rows:
                 value = entry.node.labels.get(key) if entry.node else None
-                if value is not None:
-                    codes[row] = values.setdefault(value, len(values))
-            column = self._columns[key] = LabelColumn(codes, values)
+                code = _ABSENT if value is None else values.setdefault(value, len(values))
+                codes.append(code)
+            column = self._columns[key] = LabelColumn(np.array(codes, dtype=np.int32), values)
         return column
 
     def _find_keys(self) -> None:
@@ -143,12 +143,12 @@ class NodeLabels:
         """A code for the taints of each node, and the taints of each code."""
         self.forget_outdated()
         if self._taint_sets is None:
-            codes = np.zeros(len(self._table), dtype=np.int32)
             known: dict[tuple[Taint, ...], int] = {}
-            for row, entry in enumerate(self._table.rows):
-                taints = entry.node.taints if entry.node else ()
-                codes[row] = known.setdefault(taints, len(known))
-            self._taint_sets = (codes, list(known))
+            codes = [
+                known.setdefault(entry.node.taints if entry.node else (), len(known))
+                for entry in self._table.rows
+            ]
+            self._taint_sets = (np.array(codes, dtype=np.int32), list(known))
         return self._taint_sets
 
     def unschedulable(self) -> Mask:

@@ -30,6 +30,8 @@ ANY_ADDRESS = "0.0.0.0"
 
 # A tally that no session asked for is kept for so many sessions.
 _KEPT_SESSIONS = 10
+# With pods on more rows than this, a tally has an array.
+_MOST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +52,44 @@ class PodQuestion:
 
 
 class PodTally:
-    """How many pods of one kind there are, by row and by value of a node label."""
+    """How many pods of one kind there are, by row and by value of a node label.
 
-    __slots__ = ("_by_value", "age", "counts", "question", "total")
+    Most tallies are of pods of one job, on few rows: there is an array once it is read with pods.
+    """
 
-    def __init__(self, question: PodQuestion, rows: int) -> None:
+    __slots__ = ("_by_value", "_counts", "_nobody", "_rows", "age", "question", "total")
+
+    def __init__(self, question: PodQuestion, nobody: SmallCounts) -> None:
         self.question = question
-        self.counts: SmallCounts = np.zeros(rows, dtype=np.int32)
         self.total = 0
         self.age = 0
+        # Zero for every row; shared by tallies, and never written to.
+        self._nobody = nobody
+        # Pods by row, as long as there is no array.
+        self._rows: dict[int, int] = {}
+        self._counts: SmallCounts | None = None
         self._by_value: dict[str, tuple[LabelColumn, Counts]] = {}
 
+    @property
+    def counts(self) -> SmallCounts:
+        """Pods by row; another array after the first pod, and the same from then on."""
+        if self._rows:
+            self._fill()
+        return self._nobody if self._counts is None else self._counts
+
+    def _fill(self) -> None:
+        self._counts = self._nobody.copy()
+        self._counts[[*self._rows]] = [*self._rows.values()]
+        self._rows.clear()
+
     def change(self, row: int, sign: int) -> None:
-        self.counts[row] += sign
         self.total += sign
+        if self._counts is not None:
+            self._counts[row] += sign
+        else:
+            self._rows[row] = self._rows.get(row, 0) + sign
+            if len(self._rows) > _MOST_ROWS:
+                self._fill()
         for column, values in self._by_value.values():
             code = column.codes[row]
             if code >= 0:
@@ -183,6 +209,7 @@ class PodIndex:
 
     def _reset(self) -> None:
         rows = len(self._table)
+        self._nobody: SmallCounts = np.zeros(rows, dtype=np.int32)
         self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.required_anti = TermIndex(_required_anti)
@@ -266,12 +293,12 @@ class PodIndex:
             if task.pod.labels != labels:
                 labels = task.pod.labels
                 tallies = self._asked.find(labels)
-                kept = [(v, labels[key]) for key, v in self._by_label.items() if key in labels]
             for tally in tallies:
                 if tally.question.counts(task):
                     tally.change(row, sign)
-            for values, value in kept:
-                _change(values, value, task.uid, (task, row), sign)
+            for key, values in self._by_label.items():
+                if key in labels:
+                    _change(values, labels[key], task.uid, (task, row), sign)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -304,7 +331,7 @@ class PodIndex:
         """Kept up from now on; ``in_view`` says whether a task on a node is in the view now."""
         tally = self._tallies.get(question)
         if tally is None:
-            tally = PodTally(question, len(self._table))
+            tally = PodTally(question, self._nobody)
             for task, row in self._candidates(question.selector, in_view):
                 if question.counts(task) and question.selector.matches(task.pod.labels):
                     tally.change(row, 1)

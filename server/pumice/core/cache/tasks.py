@@ -102,6 +102,7 @@ class Task:
         "best_effort",
         "bind_annotations",
         "class_",
+        "entered_view",
         "eviction_occurred",
         "gated",
         "job_id",
@@ -136,6 +137,8 @@ class Task:
         # What plugins add to the pod with the bind; it counts while the task is on its node.
         self.bind_annotations: tuple[tuple[str, str], ...] = ()
         self.eviction_occurred = False
+        # It entered Kubernetes' view of its node in the running session.
+        self.entered_view = False
         self.last_transaction: Transaction | None = None
         # The last condition that was reported about the unplaced pod; it is not reported twice.
         self.reported_condition: tuple[str, str, str] | None = None

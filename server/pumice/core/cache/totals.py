@@ -43,14 +43,12 @@ class Contribution:
     def add(self, other: Contribution, sign: int = 1) -> None:
         self.jobs += sign * other.jobs
         _accumulate(self.request, other.request, sign)
-        for total, part in (
-            (self.allocated, other.allocated),
-            (self.elastic, other.elastic),
-            (self.inqueue, other.inqueue),
-            (self.admitted, other.admitted),
-        ):
-            if part is not NOTHING:
-                _accumulate(total, part, sign)
+        if other.allocated is not NOTHING:
+            _accumulate(self.allocated, other.allocated, sign)
+            _accumulate(self.elastic, other.elastic, sign)
+        if other.inqueue is not NOTHING:
+            _accumulate(self.inqueue, other.inqueue, sign)
+            _accumulate(self.admitted, other.admitted, sign)
 
 
 def _accumulate(total: Resources, part: Resources, sign: int) -> None:
@@ -107,12 +105,8 @@ class QueueTotals:
         """None for a queue without jobs."""
         return self._queues.get(queue)
 
-    def held_by(self, job_id: str) -> Resources:
-        """What a job held when the totals were last refreshed; the caller's to change."""
-        return self.allocated_of(job_id).clone()
-
     def allocated_of(self, job_id: str) -> Resources:
-        """The same, read-only."""
+        """What a job held when the totals were last refreshed; read-only."""
         seen = self._seen.get(job_id)
         return NOTHING if seen is None else seen[2].allocated
 

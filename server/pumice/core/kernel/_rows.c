@@ -461,12 +461,10 @@ static inline const double *offer_lanes(const Program *p, int64_t part, Py_ssize
 /* Whether lanes compute the same as single rows: amounts are not negative, and capacities exact. */
 static int suits_lanes(const double *amounts, const double *capacities)
 {
-    double bad[LANES], total = 0.0;
+    int64_t bad = 0;
     for (int i = 0; i < LANES; i++)
-        bad[i] = (amounts[i] >= 0.0 ? 0.0 : 1.0) + (capacities[i] < EXACT_BELOW ? 0.0 : 1.0);
-    for (int i = 0; i < LANES; i++)
-        total += bad[i];
-    return total == 0.0;
+        bad |= !(amounts[i] >= 0.0) | !(capacities[i] < EXACT_BELOW);
+    return !bad;
 }
 
 static inline double percentage_lane(double amount, double capacity)
@@ -1025,12 +1023,14 @@ static int open_spread(Terms *t, PyObject *parts, Term *term)
         || !(term->logarithms = array_of(t, logarithms, 8, t->rows + 2)))
         return -1;
     t->has_spread = 1;
-    term->crowding = calloc((size_t)t->rows + LANES, sizeof(double));
-    term->scored = calloc((size_t)t->rows + LANES, sizeof(double));
+    term->crowding = malloc(sizeof(double) * ((size_t)t->rows + LANES));
+    term->scored = malloc(sizeof(double) * ((size_t)t->rows + LANES));
     if (!term->crowding || !term->scored) {
         PyErr_NoMemory();
         return -1;
     }
+    memset(term->crowding + t->rows, 0, sizeof(double) * LANES);
+    memset(term->scored + t->rows, 0, sizeof(double) * LANES);
     for (Py_ssize_t i = 0; i < PyTuple_Size(constraints); i++) {
         term->constraint_count++;
         if (open_constraint(t, PyTuple_GetItem(constraints, i), &term->constraints[i]) < 0)
@@ -1115,6 +1115,32 @@ static void add_scaled(Terms *t, Term *term, const double *totals)
     }
 }
 
+/* How many places of a constraint have candidates that are scored; below zero: no memory. */
+FOR_WIDE_VECTORS static Py_ssize_t count_places(const Terms *t, const Term *term,
+                                                const Constraint *c)
+{
+    const int32_t *restrict places = c->places;
+    const double *restrict scored = term->scored;
+    Py_ssize_t count = 0;
+    if (c->size < 64) {
+        uint64_t seen = 0;
+        for (Py_ssize_t i = 0; i < t->rows; i++)
+            seen |= (uint64_t)(scored[i] > 0.0) << places[i];
+        for (; seen; seen &= seen - 1)
+            count++;
+    } else {
+        uint8_t *seen = calloc((size_t)c->size + 1, 1);
+        if (!seen)
+            return -1;
+        for (Py_ssize_t i = 0; i < t->rows; i++)
+            seen[places[i]] |= scored[i] > 0.0;
+        for (Py_ssize_t i = 0; i <= c->size; i++)
+            count += seen[i];
+        free(seen);
+    }
+    return count;
+}
+
 /* Notes which candidates are scored, and counts the places among them. */
 FOR_WIDE_VECTORS static int count_domains(const Terms *t, Term *term, const double *totals)
 {
@@ -1126,18 +1152,9 @@ FOR_WIDE_VECTORS static int count_domains(const Terms *t, Term *term, const doub
     }
     for (int j = 0; j < term->constraint_count; j++) {
         Constraint *c = &term->constraints[j];
-        uint8_t *seen;
-        c->domains = count;
-        if (c->by_row)
-            continue;
-        if (!(seen = calloc((size_t)c->size + 1, 1)))
+        c->domains = c->by_row ? count : count_places(t, term, c);
+        if (c->domains < 0)
             return -1;
-        for (Py_ssize_t i = 0; i < t->rows; i++)
-            seen[c->places[i]] |= term->scored[i] > 0.0;
-        c->domains = 0;
-        for (Py_ssize_t i = 0; i <= c->size; i++)
-            c->domains += seen[i];
-        free(seen);
     }
     return 0;
 }
@@ -1168,30 +1185,31 @@ static double crowding_of(const Term *term, Py_ssize_t row)
     return rounded(raw);
 }
 
-/* As crowding_of, for all rows. */
+/* As crowding_of, for all rows, block by block. */
 FOR_WIDE_VECTORS static void crowd(const Terms *t, const Term *term)
 {
-    double *restrict raw = term->crowding;
-    memset(raw, 0, sizeof(double) * (size_t)t->rows);
     for (int j = 0; j < term->constraint_count; j++) {
         const Constraint *c = &term->constraints[j];
-        const int32_t *restrict codes = c->codes, *restrict pods = c->pods;
-        double *restrict shares = c->shares;
-        if (c->by_row) {
-            for (Py_ssize_t i = 0; i < t->rows; i++) {
-                double part = share_of(term, c, pods[i]);
+        /* The last one is 0, for rows without the label. */
+        for (Py_ssize_t k = 0; !c->by_row && k < c->size; k++)
+            c->shares[k] = share_of(term, c, c->sums[k]);
+    }
+    for (Py_ssize_t first = 0; first < t->rows; first += BLOCK) {
+        Py_ssize_t count = end_of(first / BLOCK, t->rows) - first;
+        double raw[BLOCK] = {0.0};
+        for (int j = 0; j < term->constraint_count; j++) {
+            const Constraint *c = &term->constraints[j];
+            const int32_t *restrict codes = c->codes + first;
+            for (Py_ssize_t i = 0; c->by_row && i < count; i++) {
+                double part = share_of(term, c, c->pods[first + i]);
                 raw[i] = raw[i] + (codes[i] >= 0 ? part : 0.0);
             }
-            continue;
+            for (Py_ssize_t i = 0; !c->by_row && i < count; i++)
+                raw[i] = raw[i] + c->shares[codes[i] >= 0 ? codes[i] : c->size];
         }
-        for (Py_ssize_t k = 0; k < c->size; k++)
-            shares[k] = share_of(term, c, c->sums[k]);
-        /* The last one is 0, for rows without the label. */
-        for (Py_ssize_t i = 0; i < t->rows; i++)
-            raw[i] = raw[i] + shares[codes[i] >= 0 ? codes[i] : c->size];
+        for (Py_ssize_t i = 0; i < count; i++)
+            term->crowding[first + i] = rounded(raw[i]);
     }
-    for (Py_ssize_t i = 0; i < t->rows; i++)
-        raw[i] = rounded(raw[i]);
 }
 
 /* So many points by the difference to the lowest crowding are computed once for all rows. */
@@ -1459,8 +1477,12 @@ static PyObject *weigh(PyObject *self, PyObject *args)
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_ssize_t row = PyLong_AsSsize_t(PyList_GetItem(rows, i));
-        for (Py_ssize_t part = 0; part < parts; part++)
-            ((double *)views[0].buf)[part * width + row] += ((const double *)views[2].buf)[part];
+        for (Py_ssize_t part = 0; part < parts; part++) {
+            double more = ((const double *)views[2].buf)[part];
+            /* Each part is in another cache line, and most tasks ask for few resources. */
+            if (more != 0.0)
+                ((double *)views[0].buf)[part * width + row] += more;
+        }
         ((int64_t *)views[1].buf)[row] = stamp;
     }
     result = Py_None;

@@ -17,7 +17,7 @@ _COUNTED_WHOLE = ("ephemeral-storage", "hugepages-")
 
 
 def _at_most(left: Number, right: Number) -> bool:
-    return left < right or abs(left - right) < EPSILON
+    return left - right < EPSILON
 
 
 class Resources:
@@ -232,10 +232,12 @@ class Resources:
 
         As ``has_room_for`` would say before each of the times.
         """
+        if count == 1:
+            return int(self.has_room_for(extra, limit))
         # Most have room for all of them.
         low, middle, high = 0, count, count
         while low < high:
-            total = self if middle == 1 else self.clone().add_times(extra, middle - 1)
+            total = self.clone().add_times(extra, middle - 1)
             if total.has_room_for(extra, limit):
                 low = middle
             else:

@@ -182,9 +182,7 @@ class Session:
     def view(self, task: Task) -> ClassView:
         """The view of the task's class, up to date."""
         facets = self.facets(task) if self.has_facets else ()
-        return self._views.view(
-            task.class_, facets, self.table, self.chains, self.work, self.number
-        )
+        return self._views.view(task.class_, facets, self)
 
     def facets(self, task: Task) -> Facets:
         """What rules depend on beside the task's class; empty where none has a facet."""

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.cache.totals import NOTHING
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
+from pumice.core.model.status import PIPELINED
 from pumice.core.plugins.drf.hierarchy import ShareTree
 from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.policies import SortKey, VictimRule
@@ -33,17 +33,15 @@ class DrfPlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        # By job id: what the job holds, with pipelined tasks of this session, and its share of the cluster.
-        # Placements of a job are only noted until its amount is first read.
-        self._noted: dict[str, list[tuple[Resources, int]]] = {}
-        self._allocated = Memo(self._held_by)
-        self._shares = Memo(self._share_of)
+        # By job id: its share of the cluster after so many moves of the session.
+        self._shares: Memo[str, float] = Memo(lambda job_id: self.share(self._held_by(job_id)))
+        self._moves = 0
         # What each task of a job asks for at least; tasks come and go between sessions only.
         self._least: Memo[str, Resources] = Memo(
             lambda job_id: _least_request(session.jobs[job_id])
         )
         hooks = session.hooks
-        hooks.job_order[self.name] = SortKey(lambda job: self._shares[job.id])
+        hooks.job_order[self.name] = SortKey(self._share_of)
         # The share of a job that holds nothing is 0 in any cluster.
         hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = VictimRule(
@@ -54,35 +52,39 @@ class DrfPlugin:
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
             hooks.reclaimable[self.name] = self._reclaimable
-        hooks.handlers.append(EventHandler.counting(self._change))
+            hooks.handlers.append(EventHandler.counting(self._change))
 
     def share(self, held: Resources) -> float:
         """The dominant share of an amount in the cluster."""
         return held.dominant_share(self._session.total)
 
     def _held_by(self, job_id: str) -> Resources:
-        allocated = self._session.totals.held_by(job_id)
-        for request, count in self._noted.pop(job_id, ()):
-            allocated.change(request, count)
-        return allocated
+        """What a job holds, with pipelined tasks of this session; read-only."""
+        index = self._session.jobs[job_id].index
+        pipelined = index.with_status(PIPELINED)
+        if not pipelined:
+            return index.allocated
+        held = index.allocated.clone()
+        for task in pipelined.values():
+            held.add(task.request)
+        return held
 
-    def _held_now(self, job_id: str) -> Resources:
-        """The same, read-only: that of a job without changes is not copied."""
-        if job_id in self._allocated or job_id in self._noted:
-            return self._allocated[job_id]
-        return self._session.totals.allocated_of(job_id)
-
-    def _share_of(self, job_id: str) -> float:
-        allocated = self._held_now(job_id)
-        return 0.0 if allocated is NOTHING else self.share(allocated)
+    def _share_of(self, job: Job) -> float:
+        index, log = job.index, self._session.moves.log
+        if len(index.pending) == len(index.tasks):
+            return 0.0
+        for task in log[self._moves :]:
+            self._shares.pop(task.job_id, None)
+        self._moves = len(log)
+        return self._shares[job.id]
 
     def _share_with(self, preemptor: Task) -> float:
         """The share that the preemptor's job would have."""
-        return self.share(self._allocated[preemptor.job_id].clone().add(preemptor.request))
+        return self.share(self._held_by(preemptor.job_id).clone().add(preemptor.request))
 
     def _share_without_one(self, job: Job) -> float:
         """An upper bound on the job's share after the eviction of a task."""
-        return self.share(self._held_now(job.id).clone().subtract(self._least[job.id]))
+        return self.share(self._held_by(job.id).clone().subtract(self._least[job.id]))
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates whose jobs keep at least the share that the preemptor's job would have.
@@ -93,7 +95,7 @@ class DrfPlugin:
         if preemptor.job_id not in jobs:
             return [], PERMIT
         mine = self._share_with(preemptor)
-        left: Memo[str, Resources] = Memo(lambda job_id: self._allocated[job_id].clone())
+        left: Memo[str, Resources] = Memo(lambda job_id: self._held_by(job_id).clone())
         victims = []
         for task in candidates:
             if task.job_id in jobs:
@@ -109,7 +111,7 @@ class DrfPlugin:
             self._tree = ShareTree(self._session.total)
             for job in self._session.jobs.values():
                 queue = self._session.queue_of(job)
-                self._tree.add_job(job.id, queue, self._allocated[job.id], job.index.total_request)
+                self._tree.add_job(job.id, queue, self._held_by(job.id), job.index.total_request)
         return self._tree
 
     def _queue_order(self, left: Queue, right: Queue) -> int:
@@ -125,33 +127,24 @@ class DrfPlugin:
         job = session.jobs.get(reclaimer.job_id)
         if job is None:
             return [], PERMIT
-        tree, queue = self._share_tree(), session.queue_of(job)
-        allocated = self._allocated
-        tree.set_held(job.id, allocated[job.id].clone().add(reclaimer.request))
+        tree, queue, held_by = self._share_tree(), session.queue_of(job), self._held_by
+        tree.set_held(job.id, held_by(job.id).clone().add(reclaimer.request))
         victims = []
         for task in candidates:
             other = session.jobs.get(task.job_id)
             if other is None:
                 continue
-            tree.set_held(other.id, allocated[other.id].clone().subtract(task.request))
+            tree.set_held(other.id, held_by(other.id).clone().subtract(task.request))
             if tree.compare(queue, session.queue_of(other)) < 0:
                 victims.append(task)
-            tree.set_held(other.id, allocated[other.id])
-        tree.set_held(job.id, allocated[job.id])
+            tree.set_held(other.id, held_by(other.id))
+        tree.set_held(job.id, held_by(job.id))
         return victims, PERMIT
 
-    def _change(self, tasks: Sequence[Task], sign: int) -> None:
-        job_id, request, count = tasks[0].job_id, tasks[0].request, sign * len(tasks)
-        if job_id not in self._session.jobs:
-            return
-        allocated = self._allocated.get(job_id)
-        if allocated is None:
-            self._noted.setdefault(job_id, []).append((request, count))
-        else:
-            allocated.change(request, count)
-        self._shares.pop(job_id, None)
+    def _change(self, tasks: Sequence[Task], _sign: int) -> None:
+        job_id = tasks[0].job_id
         if self._tree is not None:
-            self._tree.set_held(job_id, self._allocated[job_id])
+            self._tree.set_held(job_id, self._held_by(job_id))
 
 
 def _least_request(job: Job) -> Resources:

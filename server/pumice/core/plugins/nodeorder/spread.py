@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pumice.core.cache.pods import SmallCounts
+from pumice.core.cache.pods import PodQuestion, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
@@ -34,11 +34,14 @@ class SpreadPreferences:
         self._session = session
         self._weight = weight
         self._selectors = session.cache.workload_selectors
-        self._soft = Memo(_soft)
-        # By class, namespace, constraints, and which of them count the task itself.
+        self._soft, self._columns = Memo(_soft), Memo(session.labels.column)
+        # By class, namespace, constraints, and which of them count the task itself; and the terms by
+        # default, by class, namespace, selector, and whether it selects the task itself.
         self._terms = Memo(self._make)
+        self._defaults = Memo(self._make_default)
         self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
-        self._nobody: SmallCounts = np.zeros(len(session.table), dtype=np.int32)
+        nobody = np.zeros(len(session.table), dtype=np.int32)
+        self._nobody = PodTally(PodQuestion(None, LabelSelector(), alive=True), nobody)
         # Nodes whose pods count, by class and the policies of a constraint.
         self._included: dict[tuple[TaskClass, bool, bool], Mask] = {}
 
@@ -48,20 +51,25 @@ class SpreadPreferences:
 
     def term(self, task: Task) -> EvenSpread | None:
         """The same object for tasks that are spread in the same way; None: it is not spread."""
-        pod = task.pod
-        if task.class_.spec.spread_constraints:
-            constraints = self._soft[task.class_]
-        else:
+        pod, class_ = task.pod, task.class_
+        if not class_.spec.spread_constraints:
             selector = self._selectors.selector_for(pod)
-            constraints = () if selector is None else default_constraints(selector)
+            if selector is None:
+                return None
+            return self._defaults[class_, pod.namespace, selector, selector.matches(pod.labels)]
+        constraints = self._soft[class_]
         if not constraints:
             return None
         counted = tuple(_counts(constraint, pod.labels) for constraint in constraints)
-        return self._terms[task.class_, pod.namespace, constraints, counted]
+        return self._terms[class_, pod.namespace, constraints, counted]
+
+    def _make_default(self, key: tuple[TaskClass, str, LabelSelector, bool]) -> EvenSpread:
+        class_, namespace, selector, counted = key
+        return self._make((class_, namespace, default_constraints(selector), (counted, counted)))
 
     def _make(self, key: _TermKey) -> EvenSpread:
         class_, namespace, constraints, counted = key
-        column = self._session.labels.column
+        column = self._columns.__getitem__
         keyed = self._everywhere
         # Nodes without all the keys are left out, except by the defaults.
         if class_.spec.spread_constraints:
@@ -73,7 +81,7 @@ class SpreadPreferences:
             if pods is None or constraint.selector is not selector:
                 selector = constraint.selector
                 tally = self._session.pods.counted_by(constraint, namespace)
-                pods = self._nobody if tally is None else tally.counts
+                pods = self._nobody if tally is None else tally
             counting = self._counted(class_, constraint, keyed)
             is_row = label == HOSTNAME
             parts.append(SpreadPart(column(label), is_row, skew, pods, counting, itself))

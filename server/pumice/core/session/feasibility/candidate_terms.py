@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import is_
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import Floats
-from pumice.core.cache.pods import Counts, SmallCounts
+from pumice.core.cache.pods import Counts, PodTally, SmallCounts
 from pumice.core.model.fit import Mask
 from pumice.core.model.integers import natural_log
 
@@ -84,7 +85,7 @@ class ScaledPreference:
         return (kind, float(self.weight), self.raw)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SpreadPart:
     """One constraint of a spread: matching pods by row, and the values of its topology key."""
 
@@ -92,8 +93,8 @@ class SpreadPart:
     # Every node is a place of its own.
     by_row: bool
     max_skew: int
-    # Matching pods by row, kept up with placements.
-    pods: SmallCounts
+    # Matching pods, kept up with placements.
+    pods: PodTally
     # Nodes whose pods count.
     counting: Mask
     # Whether the task that is placed is one of these pods.
@@ -109,6 +110,8 @@ class EvenSpread:
     keyed: Mask
     parts: tuple[SpreadPart, ...]
     _kernel_parts: KernelParts | None = None
+    # The arrays of pods that these have.
+    _counts: list[SmallCounts] = field(default_factory=list)
 
     def evaluate(self, rows: Rows) -> Floats | None:
         scored = self.keyed[rows]
@@ -125,11 +128,11 @@ class EvenSpread:
         """One constraint's share; 0 for nodes without its key."""
         codes = part.column.codes[rows]
         if part.by_row:
-            domains, counts = int(scored.sum()), part.pods[rows]
+            domains, counts = int(scored.sum()), part.pods.counts[rows]
         else:
             places = part.column.places
             domains = len(np.unique(places[rows[scored]]))
-            where, pods = places[part.counting], part.pods[part.counting]
+            where, pods = places[part.counting], part.pods.counts[part.counting]
             sums = np.bincount(where, weights=pods, minlength=len(part.column.values) + 1)
             counts = sums[codes].astype(np.int64)
         share = counts * natural_log(domains + 2) + float(part.max_skew - 1)
@@ -139,7 +142,9 @@ class EvenSpread:
     def kernel_parts(self) -> KernelParts | None:
         if len(self.parts) > MOST_CONSTRAINTS:
             return None
-        if self._kernel_parts is None:
+        counts = [part.pods.counts for part in self.parts]
+        if self._kernel_parts is None or not all(map(is_, counts, self._counts)):
+            self._counts = counts
             parts = tuple(
                 (
                     part.by_row,
@@ -149,9 +154,9 @@ class EvenSpread:
                     part.column.codes,
                     part.column.places,
                     part.counting,
-                    part.pods,
+                    pods,
                 )
-                for part in self.parts
+                for part, pods in zip(self.parts, counts, strict=True)
             )
             logarithms = _logarithms(len(self.keyed) + 2)
             self._kernel_parts = (_SPREAD, float(self.weight), self.keyed, logarithms, parts)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pumice.core.cache.nodes import NodeTable
+from typing import TYPE_CHECKING
+
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.session.feasibility.class_answers import Facets
-from pumice.core.session.feasibility.views import ClassView, Work
-from pumice.core.session.hooks import Chains
+from pumice.core.session.feasibility.views import ClassView
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
 
 # The number of a class, with the facets where there are any.
 ViewKey = int | tuple[int, Facets]
@@ -28,22 +31,15 @@ class ClassViews:
     def __len__(self) -> int:
         return len(self._views)
 
-    def view(
-        self,
-        class_: TaskClass,
-        facets: Facets,
-        table: NodeTable,
-        chains: Chains,
-        work: Work,
-        age: int,
-    ) -> ClassView:
+    def view(self, class_: TaskClass, facets: Facets, session: Session) -> ClassView:
         """The view of a class, up to date."""
         number: ViewKey = (class_.number, facets) if facets else class_.number
-        known = self._views.get(number)
+        known, age = self._views.get(number), session.number
         if known is not None and known[0] == age:
             # In one session, no resource comes or goes: only the rows may have changed.
             known[1].sync()
             return known[1]
+        table, chains, work = session.table, session.chains, session.work
         if known is None:
             view = ClassView(class_, facets, table, chains, work)
         else:

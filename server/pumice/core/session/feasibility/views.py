@@ -87,11 +87,11 @@ class ClassView:
             self._check_class_answers()
         if self._position == table.changes:
             return
-        if self.total is table.never:
-            self._position = table.changes
-            return
         if self._program is not None:
             self._run_program(self._program, self._position)
+            return
+        if self.fits_nowhere:
+            self._position = table.changes
             return
         rows = table.touched_since(self._position)
         if len(rows) * _REFRESH_ALL_ABOVE > len(table):

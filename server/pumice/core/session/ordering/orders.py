@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cached_property, cmp_to_key
+from itertools import repeat
+from operator import call
 from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.jobs import Job
@@ -54,7 +56,7 @@ class Orders:
             return LiveHeap(self.job_first)
 
         def key(job: Job) -> Key:
-            own = [function(job) for function in keys]
+            own = map(call, keys, repeat(job))
             return (job.id not in broken, *own, job.creation_time_ns, job.id)
 
         return KeyHeap(key)
@@ -71,7 +73,7 @@ class Orders:
             return None
 
         def key(queue: Queue) -> Key:
-            own = [function(queue) for function in keys]
+            own = map(call, keys, repeat(queue))
             whole = not broken or queue.name not in broken.values()
             return (whole, *own, queue.creation_time_ns, queue.name)
 

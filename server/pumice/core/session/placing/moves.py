@@ -27,9 +27,8 @@ class Moves:
         self._session = session
         self._origins: dict[str, tuple[Task, TaskStatus, str]] = {}
         self._phases: dict[str, tuple[Job, PodGroupPhase]] = {}
-        # Kubernetes' view differs from the ledger: pods added to it, and pods taken out of it,
-        # in this session. A pod whose eviction was undone stays out of it.
-        self._kube_added: dict[str, Task] = {}
+        # Kubernetes' view differs from the ledger by pods taken out of it in this session. A pod
+        # whose eviction was undone stays out of it.
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
         # Whether that view is kept up: else nothing that is placed here changes it.
         self.keeps_kube_view = False
@@ -91,8 +90,7 @@ class Moves:
             uid = task.uid
             if uid not in origins:
                 origins[uid] = (task, _PENDING, "")
-            if in_view:
-                self._kube_added[uid] = task
+            task.entered_view = in_view
         self.touched_jobs.add(job_id)
         session.jobs[job_id].set_status(tasks, _ALLOCATED)
         session.table.place(tasks, rows, in_kube_view=in_view)
@@ -130,11 +128,12 @@ class Moves:
 
     def commit_binds(self, tasks: list[Task]) -> None:
         """Commits tasks of one class and sub-job that are allocated."""
-        bound = self.bound
-        self._session.jobs[tasks[0].job_id].set_status(tasks, _BINDING)
+        bound, orders, job_id = self.bound, self._session.outbox.orders, tasks[0].job_id
+        self._session.jobs[job_id].set_status(tasks, _BINDING)
         for task in tasks:
-            task.ledger_status = _BINDING
+            task.ledger_status, task.last_transaction = _BINDING, None
             bound[task.uid] = task
+            orders.append((task, task.node_name, "", job_id))
 
     def commit_evict(self, task: Task) -> None:
         self.evicted[task.uid] = task
@@ -146,15 +145,16 @@ class Moves:
             return
         row = self._session.table.row_of(task.node_name)
         if row is not None:
-            self._kube_added[task.uid] = task
+            task.entered_view = True
             self._session.table.kube_change([row], [task], 1)
 
     def kube_remove(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)
         if row is None or task.uid in self._kube_hidden:
             return
-        if self._kube_added.pop(task.uid, None) is None:
+        if not task.entered_view:
             self._kube_hidden[task.uid] = (task, row)
+        task.entered_view = False
         self._session.table.kube_change([row], [task], -1)
 
     def is_in_kube_view(self, task: Task) -> bool:
@@ -163,7 +163,7 @@ class Moves:
             return False
         return (
             task.uid not in self._origins
-            or task.uid in self._kube_added
+            or task.entered_view
             or (self._origins[task.uid][2] == task.node_name)
         )
 
@@ -194,25 +194,24 @@ class Moves:
         self._put_back(keep=False)
 
     def _put_back(self, *, keep: bool) -> None:
-        table = self._session.table
+        table, bound = self._session.table, self.bound
         for task, row in self._kube_hidden.values():
             table.kube_change([row], [task], 1)
         self._kube_hidden.clear()
-        for task, status, node_name in self._origins.values():
-            if keep and task.uid in self.bound:
-                if task.uid not in self._kube_added:
+        for uid, (task, status, node_name) in self._origins.items():
+            if keep and uid in bound:
+                if not task.entered_view:
                     self._keep_bound(task)
-            elif not (keep and task.uid in self.evicted):
+            elif not (keep and uid in self.evicted):
                 self._return(task, status, node_name)
-            task.eviction_occurred = False
+            task.eviction_occurred = task.entered_view = False
         for job, phase in self._phases.values():
             job.phase = phase
-        for job_id in {t.job_id for t in (*self.bound.values(), *self.evicted.values())}:
+        for job_id in {t.job_id: 0 for t in (*bound.values(), *self.evicted.values())}:
             self._session.jobs[job_id].touch()
         self._origins.clear()
         self._phases.clear()
         self.touched_jobs = set()
-        self._kube_added.clear()
 
     def _keep_bound(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)
@@ -228,7 +227,7 @@ class Moves:
             return
         # Both views are restored separately: a plugin may have raised in between.
         row = table.row_of(task.node_name)
-        if row is not None and task.uid in self._kube_added:
+        if row is not None and task.entered_view:
             table.kube_change([row], [task], -1)
         if task.ledger_status is not None:
             table.unplace(task)

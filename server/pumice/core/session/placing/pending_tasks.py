@@ -87,8 +87,8 @@ def tasks_to_place_of(session: Session, job: Job) -> TasksToPlace:
     if len(tasks) > 1:
         tasks = session.orders.tasks(tasks)
     needs_all = job.min_available == count and not job.stays_together
-    to_place = TasksToPlace(job.version, session.configuration, tasks, needs_all=needs_all)
-    to_place.is_uniform = needs_all and len(tasks) == count and _are_alike(tasks)
+    is_uniform = needs_all and len(tasks) == count and _are_alike(tasks)
+    to_place = TasksToPlace(job.version, session.configuration, tasks, needs_all, is_uniform)
     if session.orders.has_task_keys and not touched:
         job.to_place = to_place
     return to_place

@@ -38,28 +38,31 @@ class Placement:
         # A trial among several does not explain nodes: the search does, once for all of them.
         self.is_trial = False
 
-    def place_at_once(self, job: Job, to_place: TasksToPlace) -> Statement | None:
+    def place_at_once(self, job: Job, to_place: TasksToPlace) -> bool:
         """Allocates all tasks of a job that are alike and go by their class, in one go.
 
-        None: nothing was placed, and the tasks have to be tried in their order.
+        False: nothing was placed, and the tasks have to be tried in their order.
         """
-        session, tasks, count = self._session, to_place.tasks, len(to_place.tasks)
+        session, tasks = self._session, to_place.tasks
         if not to_place.is_uniform or job.fit_errors:
-            return None
-        if session.has_facets and session.facet_rules(tasks[0].class_):
-            return None
-        view, votes = session.view(tasks[0]), session.votes
+            return False
+        first, count, votes = tasks[0], len(tasks), session.votes
+        if session.has_facets and session.facet_rules(first.class_):
+            return False
+        view = session.view(first)
         if not view.has_feasible_row or (count > 1 and votes.tasks_missing(job) < count):
-            return None
-        if votes.allocatable_count(session.queues[job.queue], tasks[0], count) < count:
-            return None
-        terms, statement = session.plain.terms_of_all(tasks), Statement(session)
+            return False
+        if votes.allocatable_count(session.queues[job.queue], first, count) < count:
+            return False
+        terms = session.plain.terms_of_all(tasks)
         if terms is None or (terms and not view.has_program):
-            return None
-        if not statement.place_class(view, tasks, None, terms, whole=True):
-            return None
+            return False
+        rows = Statement.best_rows(session, view, tasks, None, terms)
+        if len(rows) < count or not session.moves.can_place(tasks, rows):
+            return False
+        session.moves.place_many(tasks, rows)
         session.work["tasks_tried"] += count
-        return statement
+        return True
 
     def place_tasks(
         self,

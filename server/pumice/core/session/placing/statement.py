@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, Transaction
 from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
 from pumice.core.model.devices import ClaimChoice
@@ -31,8 +33,12 @@ class _Kind(Enum):
     ALLOCATE = 3
 
 
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_EVICT, _ALLOCATE = _Kind.EVICT, _Kind.ALLOCATE
+
+
 class Statement:
-    """An undo log over the session: every bind and every eviction is an operation of one.
+    """An undo log over the session: every placement that may be undone, and every eviction.
 
     A statement that is neither committed nor discarded keeps its effects until the session ends.
     """
@@ -50,7 +56,7 @@ class Statement:
     def of_allocated(cls, session: Session, tasks: list[Task]) -> Statement:
         """Tasks of one job that earlier statements of the session left allocated."""
         statement = cls(session)
-        statement._operations.append((_Kind.ALLOCATE, tasks, ""))
+        statement._operations.append((_ALLOCATE, tasks, ""))
         return statement
 
     def __len__(self) -> int:
@@ -58,7 +64,7 @@ class Statement:
 
     @property
     def has_evictions(self) -> bool:
-        return any(kind is _Kind.EVICT for kind, _, _ in self._operations)
+        return any(kind is _EVICT for kind, _, _ in self._operations)
 
     def place_class(
         self,
@@ -66,42 +72,46 @@ class Statement:
         tasks: list[Task],
         within: Mask | None = None,
         terms: tuple[CandidateTerm, ...] = (),
-        *,
-        whole: bool = False,
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
         The result is that of placing one after the other. It is for tasks that go by their class,
         with the same terms added to their scores, and that their queue may take. Returns how many
-        of the first ones were placed: fewer where idle resources run out or a plugin objects, or
-        none, if all or none are wanted (``whole``).
+        of the first ones were placed: fewer where idle resources run out or a plugin objects.
         """
-        session = self._session
-        if len(tasks) > 1 and not session.moves.keeps_kube_view:
-            # The best rows for several tasks are those of a view that follows each placement.
+        moves = self._session.moves
+        rows = self.best_rows(self._session, view, tasks, within, terms)
+        if not rows:
             return 0
-        rows = self._best_rows(view, len(tasks), within, terms)
-        if not rows or (whole and len(rows) < len(tasks)):
-            return 0
-        if not session.moves.can_place(tasks, rows):
-            return 0 if whole else self._allocate_each(tasks, rows)
+        if not moves.can_place(tasks, rows):
+            return self._allocate_each(tasks, rows)
         placed = tasks[: len(rows)]
-        session.moves.place_many(placed, rows)
-        self._operations.append((_Kind.ALLOCATE, placed, ""))
+        moves.place_many(placed, rows)
+        self._operations.append((_ALLOCATE, placed, ""))
         return len(rows)
 
-    def _best_rows(
-        self, view: ClassView, count: int, within: Mask | None, terms: tuple[CandidateTerm, ...]
+    @staticmethod
+    def best_rows(
+        session: Session,
+        view: ClassView,
+        tasks: list[Task],
+        within: Mask | None,
+        terms: tuple[CandidateTerm, ...],
     ) -> list[int]:
-        session, groups = self._session, [within]
+        """The rows of these nodes, as far as there are some."""
+        count, table = len(tasks), session.table
+        groups: Sequence[Mask | None] = (within,)
+        if count > 1 and not session.moves.keeps_kube_view:
+            # The best rows for several tasks are those of a view that follows each placement.
+            return []
         if session.shard.is_soft:
-            everywhere = np.ones(len(session.table), dtype=np.bool_)
-            groups = [*session.shard.groups(everywhere if within is None else within)]
+            everywhere = np.ones(len(table), dtype=np.bool_)
+            groups = session.shard.groups(everywhere if within is None else within)
         for group in groups:
-            session.work["candidates_scored"] += len(session.table.rows)
+            session.work["candidates_scored"] += len(table.rows)
             rows = view.best_rows(group, count, terms)
             if rows is None:
-                rows = best_rows(session.table, view, group, count)
+                rows = best_rows(table, view, group, count)
             if rows:
                 return rows
         return []
@@ -115,7 +125,7 @@ class Statement:
 
     def allocate(self, task: Task, node_name: str) -> bool:
         """Places the task on idle resources; false: a plugin objects, and nothing happened."""
-        return self._place(_Kind.ALLOCATE, task, node_name, TaskStatus.ALLOCATED)
+        return self._place(_ALLOCATE, task, node_name, TaskStatus.ALLOCATED)
 
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
         """Reserves resources that are being released for the task; false: a plugin objects."""
@@ -133,7 +143,7 @@ class Statement:
 
     def evict(self, task: Task, reason: str) -> None:
         self._session.moves.evict(task)
-        self._operations.append((_Kind.EVICT, [task], reason))
+        self._operations.append((_EVICT, [task], reason))
 
     def discard(self) -> None:
         """Undoes everything, last first; each task remembers where it could have been."""
@@ -143,7 +153,7 @@ class Statement:
                 task.last_transaction = Transaction(
                     task.status, task.node_name, eviction_occurred=task.eviction_occurred
                 )
-                if kind is _Kind.EVICT:
+                if kind is _EVICT:
                     moves.unevict(task)
                 else:
                     moves.unplace(task)
@@ -151,16 +161,16 @@ class Statement:
 
     def commit(self, for_job: str) -> None:
         """Makes decisions of the allocations and evictions; pipelined tasks wait."""
-        moves, outbox = self._session.moves, self._session.outbox
+        session = self._session
         for kind, tasks, reason in self._operations:
+            if kind is _ALLOCATE:
+                session.moves.commit_binds(tasks)
+                continue
             for task in tasks:
                 task.last_transaction = None
-            if kind is _Kind.EVICT:
-                moves.commit_evict(tasks[0])
-                outbox.evict(tasks[0], reason, for_job)
-            elif kind is _Kind.ALLOCATE:
-                moves.commit_binds(tasks)
-                outbox.bind(tasks)
+            if kind is _EVICT:
+                session.moves.commit_evict(tasks[0])
+                session.outbox.evict(tasks[0], reason, for_job)
         self._operations.clear()
 
     # For trials that are undone and may be repeated later.
@@ -176,9 +186,9 @@ class Statement:
     def replay(self, saved: list[SavedOperation]) -> bool:
         """Repeats saved operations; stops at the first that does not succeed."""
         for kind, task, node_name, reason, occurred in saved:
-            if kind == _Kind.EVICT.name:
+            if kind == _EVICT.name:
                 self.evict(task, reason)
-            elif kind == _Kind.ALLOCATE.name:
+            elif kind == _ALLOCATE.name:
                 if not self.allocate(task, node_name):
                     return False
             elif not self.pipeline(task, node_name, eviction_occurred=occurred):
@@ -200,7 +210,7 @@ class Outbox:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._orders: list[_Order] = []
+        self.orders: list[_Order] = []
         self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
         self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
         self._devices: dict[str, SharedDevice] = {}
@@ -208,14 +218,10 @@ class Outbox:
         self.made_by: list[tuple[str, int]] = []
 
     def action_ended(self, name: str) -> None:
-        self.made_by.append((name, len(self._orders)))
-
-    def bind(self, tasks: list[Task]) -> None:
-        for task in tasks:
-            self._orders.append((task, task.node_name, "", task.job_id))
+        self.made_by.append((name, len(self.orders)))
 
     def evict(self, task: Task, reason: str, for_job: str) -> None:
-        self._orders.append((task, task.node_name, reason, for_job))
+        self.orders.append((task, task.node_name, reason, for_job))
         message = f"{reason}: makes room for {for_job}" if for_job else reason
         victim_job = self._session.jobs.get(task.job_id)
         if victim_job is not None:
@@ -245,26 +251,35 @@ class Outbox:
             self._devices.pop(task.uid, None)
 
     def decisions(self) -> tuple[Decision, ...]:
-        sizes = Counter([for_job for _, _, _, for_job in self._orders])
-        gangs = {job: self._gang(job, size) for job, size in sizes.items()}
-        prefix, volumes = f"{self._session.id_prefix}{self._session.number}.", self._volumes
+        session = self._session
+        sizes = Counter([for_job for _, _, _, for_job in self.orders])
+        prefix = f"{session.id_prefix}{session.number}"
+        gangs = {id_: _gang(prefix, session.jobs.get(id_), size) for id_, size in sizes.items()}
+        takes = bool(self._volumes or self._claims or self._devices)
         decisions: list[Decision] = []
-        for number, (task, node, reason, for_job) in enumerate(self._orders):
-            pod, gang, id_ = task.pod, gangs[for_job], f"{prefix}{number}"
-            names = (pod.namespace, pod.name, task.uid)
+        for number, (task, node, reason, for_job) in enumerate(self.orders):
+            pod, uid, gang, id_ = task.pod, task.uid, gangs[for_job], f"{prefix}.{number}"
+            space, name, added = pod.namespace, pod.name, task.bind_annotations
             if reason:
-                decisions.append(Evict(id_, *names, node, reason, for_job, gang, task.job_id))
+                job = task.job_id
+                decisions.append(Evict(id_, space, name, uid, node, reason, for_job, gang, job))
+            elif takes:
+                decisions.append(
+                    Bind(id_, space, name, uid, node, gang, added, *self._taken_by(uid))
+                )
             else:
-                chosen = volumes.get(task.uid, ()) if volumes else ()
-                claims = self._claims.get(task.uid, ()) if self._claims else ()
-                device = self._devices.get(task.uid) if self._devices else None
-                added = task.bind_annotations
-                decisions.append(Bind(id_, *names, node, gang, added, chosen, claims, device))
+                decisions.append(Bind(id_, space, name, uid, node, gang, added))
         return tuple(decisions)
 
-    def _gang(self, job_id: str, size: int) -> Gang | None:
-        job = self._session.jobs.get(job_id)
-        if job is None or job.group is None:
-            return None
-        id_ = f"{self._session.id_prefix}{self._session.number}/{job_id}"
-        return Gang(id_, job_id, job.group.uid, job.group.spec_hash, size)
+    def _taken_by(
+        self, uid: str
+    ) -> tuple[tuple[VolumeChoice, ...], tuple[ClaimChoice, ...], SharedDevice | None]:
+        """What a bind takes beside its node."""
+        return self._volumes.get(uid, ()), self._claims.get(uid, ()), self._devices.get(uid)
+
+
+def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
+    group = None if job is None else job.group
+    if job is None or group is None:
+        return None
+    return Gang(f"{prefix}/{job.id}", job.id, group.uid, group.spec_hash, size)

@@ -196,24 +196,20 @@ class _AllocateRun:
         if session.broken:
             session.broken.pop(job.id, None)
         to_place, found, has_more = self._to_place.pop(job.id, None), None, False
-        statement: Statement | None
-        if to_place is not None and self._placement.place_at_once(job, to_place):
-            if session.votes.is_ready(job):
-                # Nothing can be undone any more, so that no statement is needed.
-                session.moves.commit_binds(to_place.tasks)
+        at_once = None if to_place is None else self._placement.place_at_once(job, to_place)
+        statement = at_once
+        if at_once is None:
+            if to_place is not None and self._fits_nowhere(job, to_place):
                 return False
-            statement = Statement.of_allocated(session, to_place.tasks)
-            if not session.votes.is_pipelined(job):
-                statement.discard()
-                statement = None
-        elif to_place is not None and self._fits_nowhere(job, to_place):
-            return False
-        else:
             statement, has_more, found = self._place(job, to_place)
+        is_ready = statement is not None and session.votes.is_ready(job)
+        if at_once is not None and not is_ready and not session.votes.is_pipelined(job):
+            at_once.discard()
+            statement = None
         if statement is None:
             self._explain_short(job)
             return False
-        if not session.votes.is_ready(job):
+        if not is_ready:
             # Pipelined: what it was promised stays reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False

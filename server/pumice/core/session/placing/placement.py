@@ -38,31 +38,29 @@ class Placement:
         # A trial among several does not explain nodes: the search does, once for all of them.
         self.is_trial = False
 
-    def place_at_once(self, job: Job, to_place: TasksToPlace) -> bool:
+    def place_at_once(self, job: Job, to_place: TasksToPlace) -> Statement | None:
         """Allocates all tasks of a job that are alike and go by their class, in one go.
 
-        False: nothing was placed, and the tasks have to be tried in their order.
+        None: nothing was placed, and the tasks have to be tried in their order.
         """
         session, tasks = self._session, to_place.tasks
         if not to_place.is_uniform or job.fit_errors:
-            return False
+            return None
         first, count, votes = tasks[0], len(tasks), session.votes
         if session.has_facets and session.facet_rules(first.class_):
-            return False
+            return None
         view = session.view(first)
         if not view.has_feasible_row or (count > 1 and votes.tasks_missing(job) < count):
-            return False
+            return None
         if votes.allocatable_count(session.queues[job.queue], first, count) < count:
-            return False
-        terms = session.plain.terms_of_all(tasks)
+            return None
+        terms, statement = session.plain.terms_of_all(tasks), Statement(session)
         if terms is None or (terms and not view.has_program):
-            return False
-        rows = Statement.best_rows(session, view, tasks, None, terms)
-        if len(rows) < count or not session.moves.can_place(tasks, rows):
-            return False
-        session.moves.place_many(tasks, rows)
+            return None
+        if not statement.place_class(view, tasks, None, terms, whole=True):
+            return None
         session.work["tasks_tried"] += count
-        return True
+        return statement
 
     def place_tasks(
         self,

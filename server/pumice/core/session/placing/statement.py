@@ -72,38 +72,35 @@ class Statement:
         tasks: list[Task],
         within: Mask | None = None,
         terms: tuple[CandidateTerm, ...] = (),
+        *,
+        whole: bool = False,
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
         The result is that of placing one after the other. It is for tasks that go by their class,
         with the same terms added to their scores, and that their queue may take. Returns how many
-        of the first ones were placed: fewer where idle resources run out or a plugin objects.
+        of the first ones were placed: fewer where idle resources run out or a plugin objects, or
+        none, if all or none are wanted (``whole``).
         """
-        moves = self._session.moves
-        rows = self.best_rows(self._session, view, tasks, within, terms)
-        if not rows:
+        moves, count = self._session.moves, len(tasks)
+        if count > 1 and not moves.keeps_kube_view:
+            # The best rows for several tasks are those of a view that follows each placement.
+            return 0
+        rows = self._best_rows(view, count, within, terms)
+        if not rows or (whole and len(rows) < count):
             return 0
         if not moves.can_place(tasks, rows):
-            return self._allocate_each(tasks, rows)
-        placed = tasks[: len(rows)]
+            return 0 if whole else self._allocate_each(tasks, rows)
+        placed = tasks if len(rows) == count else tasks[: len(rows)]
         moves.place_many(placed, rows)
         self._operations.append((_ALLOCATE, placed, ""))
         return len(rows)
 
-    @staticmethod
-    def best_rows(
-        session: Session,
-        view: ClassView,
-        tasks: list[Task],
-        within: Mask | None,
-        terms: tuple[CandidateTerm, ...],
+    def _best_rows(
+        self, view: ClassView, count: int, within: Mask | None, terms: tuple[CandidateTerm, ...]
     ) -> list[int]:
-        """The rows of these nodes, as far as there are some."""
-        count, table = len(tasks), session.table
+        session, table = self._session, self._session.table
         groups: Sequence[Mask | None] = (within,)
-        if count > 1 and not session.moves.keeps_kube_view:
-            # The best rows for several tasks are those of a view that follows each placement.
-            return []
         if session.shard.is_soft:
             everywhere = np.ones(len(table), dtype=np.bool_)
             groups = session.shard.groups(everywhere if within is None else within)

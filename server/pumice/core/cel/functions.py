@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, kind_of
-from pumice.core.model.patterns import Pattern, PatternError
+from pumice.patterns.automata import Pattern, PatternError
 
 _LARGEST_INT = 2**63
 # What one text that an expression builds may have.

@@ -1,4 +1,4 @@
-"""Counts the nodes of HyperNodes, and makes HyperNodes from labels of nodes and from UFM."""
+"""Counts the nodes of HyperNodes, and creates HyperNodes from labels of nodes and from UFM."""
 
 import logging
 import os
@@ -218,7 +218,7 @@ def discover(seen: Discovery) -> Plan:
 
 
 def follow_ufm(seen: UfmDiscovery) -> Plan:
-    """The same from an answer of UFM. Without one, what was made before stays."""
+    """Corrects the HyperNodes of UFM's last answer. Without an answer they stay as they are."""
     acts: list[Act] = []
     if seen.about is not None:
         acts.append(Emit(seen.about, "DiscoveryFailed", seen.problem, warning=True))

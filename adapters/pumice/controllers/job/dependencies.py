@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from pumice.controllers.dependency_graph import never_free
 from pumice.controllers.job.types import JobSpec, Pod, Task
 
 
@@ -44,20 +45,6 @@ def first_pods(spec: JobSpec) -> int:
 
 def never_released(spec: JobSpec) -> list[str]:
     """Tasks that wait for themselves, directly or through others, or for tasks that do not exist."""
-    tasks = {task.name: task for task in spec.tasks or ()}
-    missing: dict[str, int] = {}
-    dependents: dict[str, list[str]] = {}
-    for name, task in tasks.items():
-        wanted = set(_names(task))
-        missing[name] = 1 if _needs_any(task) else len(wanted)
-        for one in wanted:
-            dependents.setdefault(one, []).append(name)
-    free = [name for name in tasks if not missing[name]]
-    # The list grows while it is read.
-    for released in free:
-        for name in dependents.get(released, ()):
-            missing[name] -= 1
-            if not missing[name]:
-                free.append(name)
-    released_names = set(free)
-    return [name for name in tasks if name not in released_names]
+    tasks = spec.tasks or ()
+    needs_any = {task.name for task in tasks if _needs_any(task)}
+    return never_free({task.name: _names(task) for task in tasks}, needs_any)

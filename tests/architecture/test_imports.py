@@ -28,6 +28,8 @@ OFFENCES = [
     ("only over the wire", "clients/pumice/client/offence.py", "import pumice.core"),
     ("The core translates", "clients/pumice/client/offence.py", "import pumice.manifests"),
     ("Packages are layered", "clients/pumice/logs/offence.py", "import pumice.server"),
+    ("Packages are layered", "clients/pumice/patterns/offence.py", "import pumice.core"),
+    ("The core is sans-IO", "clients/pumice/patterns/offence.py", "import socket"),
     ("only over the wire", "adapters/pumice/adapters/runtime/offence.py", "import pumice.server"),
     ("only over the wire", "adapters/pumice/controllers/offence.py", "import pumice.server"),
     ("Packages are layered", "adapters/pumice/adapters/offence.py", "import pumice.controllers"),
@@ -102,6 +104,7 @@ def skeleton(folder: Path) -> None:
         "clients/pumice/recordings",
         "clients/pumice/evaluation",
         "clients/pumice/logs",
+        "clients/pumice/patterns",
         "clients/pumice/testing",
         "clients/pumice/cli",
     ]
@@ -136,6 +139,8 @@ def test_what_the_contracts_allow_passes(tmp_path: Path) -> None:
         "adapters/pumice/adapters/kubernetes/api.py": "import kubernetes.client\n",
         "adapters/pumice/adapters/simulated/world.py": "import pumice.client\nimport pumice.v1\n",
         "server/pumice/server/local.py": "import pumice.core.model\nimport pumice.v1\n",
+        "server/pumice/core/model/names.py": "import pumice.patterns\n",
+        "adapters/pumice/controllers/nodes.py": "import pumice.patterns\n",
         "server/pumice/core/registry.py": "import pumice.core.kubebatch\n",
         "server/pumice/core/engine.py": "import pumice.core.plugins.other\nimport numpy\n",
     }

@@ -11,12 +11,13 @@ from pumice.controllers.hypernode.controller import (
     count,
     discover,
 )
-from pumice.controllers.hypernode.counting import nodes_of
+from pumice.controllers.hypernode.counting import MOST_PATTERNS, NameMatcher, NodeCounter
+from pumice.controllers.hypernode.discovery import wanted
 from pumice.controllers.hypernode.types import HyperNode, HyperNodeSpec, HyperNodeStatus, Member
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS
 from pumice.controllers.runtime.acts import NOTHING, Create, Emit, Reference
-from pumice.controllers.runtime.objects import Metadata
+from pumice.controllers.runtime.objects import Manifest, Metadata
 from pumice.controllers.selectors import matches
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
@@ -67,7 +68,53 @@ LABEL = member(labelMatch={"matchLabels": {"rack": "1"}})
 def test_nodes_of_a_hyper_node(members: list[Member], names: set[str]) -> None:
     low = hyper_node("low", member(exactMatch={"name": "m1"}))
     top = hyper_node("top", *members)
-    assert nodes_of(top, NODES, {"low": low, "top": top}) == names
+    assert NodeCounter(NODES, {"low": low, "top": top}).nodes_of(top) == names
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (r"^n[[:digit:]]\z", {"n1", "n2"}),
+        (r"\Qm1\E", {"m1"}),
+        (r"(?<letter>x)", {"x"}),
+        (r"\x{6d}", {"m1"}),
+        # Valid for Python only.
+        (r"^n(?=1)", set()),
+        (r"(n)\1", set()),
+        (r"^(n++)", set()),
+    ],
+)
+def test_a_pattern_means_what_it_means_in_go(pattern: str, names: set[str]) -> None:
+    top = hyper_node("top", member(regexMatch={"pattern": pattern}))
+    assert NodeCounter(NODES, {"top": top}).nodes_of(top) == names
+
+
+def test_a_hostile_pattern_ends() -> None:
+    """A backtracking matcher would not return within the time limit of a test."""
+    names = {"a" * 200 + str(number): Manifest() for number in range(1000)}
+    for pattern in ("(a+)+$", "(a|aa)+$", "(a|b)*a(a|b){400}b"):
+        top = hyper_node("top", member(regexMatch={"pattern": pattern}))
+        assert NodeCounter(names, {"top": top}).nodes_of(top) == set()
+
+
+def test_hyper_nodes_that_many_paths_lead_to_are_looked_at_once() -> None:
+    hyper_nodes = {}
+    for level in range(60):
+        below = [member("HyperNode", exactMatch={"name": f"{level + 1}-{n}"}) for n in range(2)]
+        for number in range(2):
+            name = f"{level}-{number}"
+            hyper_nodes[name] = hyper_node(name, *below, member(exactMatch={"name": name}))
+    assert len(NodeCounter({}, hyper_nodes).nodes_of(hyper_nodes["0-0"])) == 119
+
+
+def test_the_names_of_a_pattern_follow_the_nodes_and_are_limited_in_number() -> None:
+    matcher = NameMatcher(["n1", "m1"])
+    assert matcher.matching("^n") == {"n1"}
+    matcher.set_names(["n1", "n2"])
+    assert matcher.matching("^n") == {"n1", "n2"}
+    for number in range(MOST_PATTERNS + 1):
+        matcher.matching(str(number))
+    assert len(matcher._found) < 10
 
 
 @pytest.mark.parametrize(
@@ -146,3 +193,19 @@ async def test_discovery_follows_the_nodes(fake_api: FakeApi, loops: Loops) -> N
     await until(lambda: counts() == [1, 1])
     fake_api.put("nodes", {"metadata": {"name": "b", "labels": {"leaf": "l"}}})
     await until(lambda: counts() == [1])
+
+
+def test_every_value_of_a_large_cluster_has_a_hyper_node_of_its_own() -> None:
+    """Short suffixes of thousands of values are not all different."""
+    nodes = {
+        f"n{number}": {"leaf": f"leaf-{number}", "spine": f"spine-{number % 2}"}
+        for number in range(3000)
+    }
+    found = wanted({"ib": ["spine", "leaf", "host"]}, nodes)
+    assert len(found) == 3002
+    leaves = {name for name, body in found.items() if body["spec"]["tier"] == 1}
+    spines = [body for body in found.values() if body["spec"]["tier"] == 2]
+    below = [one["selector"]["exactMatch"]["name"] for s in spines for one in s["spec"]["members"]]
+    assert set(below) == leaves
+    short = [name for name in leaves if len(name) == len("hypernode-ib-tier1-12345")]
+    assert 2900 < len(short) < 3000

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from pumice.controllers.job.controller import JobController
-from pumice.controllers.job.dependencies import never_released
+from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.dependencies import Dependencies, never_released
+from pumice.controllers.job.lifecycle import answers
 from pumice.controllers.job.times import milliseconds
-from pumice.controllers.job.types import Command, JobSpec
+from pumice.controllers.job.types import Command, JobSpec, Pod, Policy
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.orphaned_commands import ORPHAN_MS, Orphans, drop_orphans
 from pumice.controllers.runtime.acts import Delete
@@ -39,6 +41,8 @@ async def test_a_job_says_why_it_waits_once_and_goes_on(
 
     await until(lambda: message() == "queue 'later' does not exist; the job waits for it")
     assert cluster.phase() == "Pending"
+    # Events are written beside other writes.
+    await until(lambda: events(fake_api, "JobStatusError"))
     assert [one.get("count", 1) for one in events(fake_api, "JobStatusError")] == [1]
     # A process that starts does not say it again.
     await loops.kill()
@@ -97,12 +101,35 @@ def after(name: str, *names: str, iteration: str = "") -> Object:
         ([after("a", "gone")], ["a"]),
         ([after("a"), after("b", "gone", "a", iteration="any")], []),
         ([after("a"), after("b", "gone", "a", iteration="all")], ["b"]),
+        ([after("a"), after("b", "a", "a"), after("c", "b", "a")], []),
+        ([after("a"), after("b", "a", "c", iteration="any"), after("c", "b")], []),
         ([after("t0", "t39"), *(after(f"t{n}", f"t{n - 1}") for n in range(1, 40))],
          [f"t{n}" for n in range(40)]),
     ],
 )  # fmt: skip
 def test_tasks_that_can_never_start(tasks: list[Object], stuck: list[str]) -> None:
     assert never_released(spec_of(*tasks)) == stuck
+
+
+def test_thousands_of_tasks_are_looked_at_once_each() -> None:
+    """Work that grows with the square of their number would exceed the time limit of a test."""
+    count = 20_000
+    tasks = [after(f"t{n}", f"t{n + 1}") for n in range(count)]
+    assert len(never_released(spec_of(*tasks))) == count
+    assert never_released(spec_of(*tasks, after(f"t{count}"))) == []
+    spec = effective(spec_of(*tasks[:5000]), "volcano")
+    spec.policies = [Policy("RestartTask", "PodFailed"), Policy("RestartJob", "TaskFailed")]
+    notes = [{"volcano.sh/task-spec": task.name} for task in spec.tasks or ()]
+    pods = [
+        msgspec.convert({"metadata": {"name": f"p{n}", "annotations": one}}, Pod)
+        for n, one in enumerate(notes)
+    ]
+    pods[-1].status.phase = "Failed"
+    (answer,) = answers(spec, 0, pods, None, ())
+    assert answer.event.task == "t4999"
+    dependencies = Dependencies(spec, pods)
+    # The last one waits for a task that does not exist; tasks without replicas are ready.
+    assert sum(dependencies.is_released(task) for task in spec.tasks or ()) == 4999
 
 
 async def test_a_circle_of_tasks_is_told(cluster: FakeCluster, fake_api: FakeApi) -> None:

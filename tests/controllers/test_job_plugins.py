@@ -116,6 +116,9 @@ def test_pytorch_workers_can_wait_for_the_master() -> None:
     assert (wait["name"], wait["image"]) == ("wait-for-master", "busybox:1.36.1")
     assert "nc -z j-master-0.j 23456" in wait["command"][2]
     assert "left=9" in wait["command"][2]
+    # The API server refuses a container without a name, and says so.
+    body["spec"]["tasks"][1]["template"]["spec"]["initContainers"] = [{"image": "nameless"}]
+    assert len(pod(body, "worker")["spec"]["initContainers"]) == 2
 
 
 def test_tensorflow_describes_the_cluster() -> None:

@@ -221,6 +221,12 @@ def test_a_group_is_patched_only_where_it_differs() -> None:
     assert group.spec.min_resources is not None
     group.spec.min_resources["cpu"] = "2000m"
     assert group_patch(spec, group, {}) is None
+    # An amount that is too long to be read is compared as text.
+    huge = spec_of(task("a", 2, pod={"overhead": {"cpu": "1e60"}}))
+    patch = group_patch(huge, group, {})
+    assert patch is not None
+    group.spec.min_resources |= patch["spec"]["minResources"]
+    assert group_patch(huge, group, {}) is None
     bigger = spec_of(task("a", 3), task("b", 1))
     patch = group_patch(bigger, group, {})
     assert patch is not None

@@ -59,11 +59,12 @@ class RunningPod:
             for word in container["args"]
         ]
         words = [self._at_free_port(word) for word in words]
-        if "kubernetes" in words:
+        if "kubernetes" in words or "controllers" in words:
             # What the service account's files and the defaults of the flags say in a real pod.
+            metrics = next(number for number in (8080, 8081) if number in self.ports)
             words += [
                 f"--kubeconfig={kubeconfig}",
-                f"--listen-address={HOST}:{self.ports[8080]}",
+                f"--listen-address={HOST}:{self.ports[metrics]}",
                 f"--healthz-address={HOST}:{self.ports[11251]}",
             ]
         return words
@@ -101,9 +102,12 @@ class RunningPod:
 class Deployments:
     """Keeps as many pods as each Deployment of a namespace asks for."""
 
-    def __init__(self, client: Client, namespace: str, folder: Path, kubeconfig: Path) -> None:
+    def __init__(
+        self, client: Client, namespace: str, folder: Path, kubeconfigs: Mapping[str, Path]
+    ) -> None:
+        """Kubeconfigs are by the name of the service account that a pod has."""
         self._client, self._namespace = client, namespace
-        self._folder, self._kubeconfig = folder, kubeconfig
+        self._folder, self._kubeconfigs = folder, kubeconfigs
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         self._task: asyncio.Task[None] | None = None
         self._count = 0
@@ -168,7 +172,7 @@ class Deployments:
             await self._start(pod, template)
 
     async def _start(self, pod: RunningPod, template: Object) -> None:
-        pod.start(self._kubeconfig)
+        pod.start(self._kubeconfigs.get(pod.spec.get("serviceAccountName", ""), Path()))
         while not await asyncio.to_thread(pod.is_ready):
             await asyncio.sleep(_AGAIN_SECONDS)
         metadata = {"name": pod.name, "namespace": self._namespace, **template["metadata"]}

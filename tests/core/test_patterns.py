@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.core.cache.names import MAX_NAME_LENGTH, Names
 from pumice.core.deltas import Upserted
 from pumice.core.engine import Engine
-from pumice.core.model.patterns import (
+from pumice.core.model.topology import HyperNode, HyperNodeMember
+from pumice.patterns.automata import (
     MAX_PATTERN_GROUPS,
     MAX_PATTERN_LENGTH,
     MAX_PATTERN_REPEATS,
@@ -20,10 +20,13 @@ from pumice.core.model.patterns import (
     Pattern,
     PatternError,
 )
-from pumice.core.model.topology import HyperNode, HyperNodeMember
+from pumice.patterns.names import MAX_NAME_LENGTH, Names
 from tests.core.builders import NOW_NS, fill, node
 
 NAMES = ["a", "b", "ab", "aab", "a-b", "gpu-1", "gpu-12.rack", "GPU-1", "n_1", "aaaa", "x.y.z"]
+
+
+NAMED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<(?=\w+>)", re.DOTALL)
 
 
 def matching(pattern: str, names: list[str]) -> list[bool]:
@@ -32,8 +35,9 @@ def matching(pattern: str, names: list[str]) -> list[bool]:
 
 
 def expected(pattern: str, names: list[str]) -> list[bool]:
-    # In RE2 an open repeat is none.
-    python = pattern.replace("{,", r"\{,")
+    # In RE2 an open repeat is none, and the name of a group needs no P.
+    python = NAMED.sub(lambda found: {"(?<": "(?P<"}.get(found[0], found[0]), pattern)
+    python = python.replace("{,", r"\{,")
     return [re.search(python, name) is not None for name in names]
 
 
@@ -90,6 +94,28 @@ def test_any_text_is_matched_like_pythons_or_refused(text: str, names: list[str]
     assert found == expected(text, names)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (r"\Qa-b\E", ["a-b"]),
+        (r"^\Qx.y", ["x.y.z"]),
+        (r"\Qa+\E", []),
+        (r"^\Qa\E+$", ["a", "aaaa"]),
+        (r"^(?<name>b)$", ["b"]),
+        (r"^(?P<name>b)$", ["b"]),
+        (r"^\x{62}\x62?$", ["b"]),
+        (r"^[\x{62}-\x{63}]$", ["b"]),
+        (r"^[[:lower:]]\z", ["a", "b"]),
+        (r"\(?<a>", []),
+        (r"[(?<a>]$", ["a", "aaaa"]),
+    ],
+)
+def test_what_go_writes_in_another_way_than_python(pattern: str, names: list[str]) -> None:
+    """The expected names are those that Go's regexp gives."""
+    found = matching(pattern, NAMES)
+    assert [name for name, is_found in zip(NAMES, found, strict=True) if is_found] == names
+
+
 @pytest.mark.parametrize("text", ["n[", "(", "(?L)a", "(?au)a", "a{2,1}", "*", r"\\8"[1:]])
 def test_a_pattern_that_is_none_is_an_error_of_one_type(text: str) -> None:
     with pytest.raises(re.error):
@@ -115,6 +141,7 @@ def test_names_that_kubernetes_does_not_allow_are_not_selected() -> None:
         ("(" + "|" * 900 + "){900}", f"more than {MAX_PATTERN_TRANSITIONS} transitions"),
         (r"(a)\1", "refers back"),
         ("n[[:none:]]", "unknown class"),
+        (r"\x{110000}", "which no character has"),
         ("(?m)^n", "flag m"),
         ("(?=a)b", "looks around"),
         ("(?<!a)b", "looks around"),

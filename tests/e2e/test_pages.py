@@ -17,7 +17,7 @@ import pytest
 
 from tests.controlplane import binaries
 from tests.controlplane.client import Client, Object, path_of
-from tests.controlplane.credentials import ADAPTER, ADMIN, NOBODY
+from tests.controlplane.credentials import ADAPTER, ADMIN, CONTROLLERS, NOBODY
 from tests.controlplane.deployments import Deployments
 from tests.controlplane.kubelet import Kubelets
 from tests.controlplane.manifests import CRDS, DEPLOY, documents, served
@@ -60,7 +60,8 @@ def volcano_objects() -> list[Object]:
 
 
 def deployment(name: str) -> Object:
-    labels = {"app": name}
+    # The chart labels the pods of volcano-controllers without the s.
+    labels = {"app": name.removesuffix("s")}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -161,9 +162,12 @@ async def volcano(plane: ControlPlane, admin: Client, shell: Shell) -> AsyncIter
         await admin.create(body)
     kubelets = Kubelets(admin)
     kubelets.start()
-    kubeconfig = plane.credentials.kubeconfig(plane.server, ADAPTER)
+    kubeconfigs = {
+        user.rpartition(":")[2]: plane.credentials.kubeconfig(plane.server, user)
+        for user in (ADAPTER, CONTROLLERS)
+    }
     with TemporaryDirectory(prefix="pumice") as folder:
-        shell.deployments = Deployments(admin, NAMESPACE, Path(folder), kubeconfig)
+        shell.deployments = Deployments(admin, NAMESPACE, Path(folder), kubeconfigs)
         shell.deployments.start()
         yield shell
         await shell.deployments.stop()

@@ -40,7 +40,7 @@ controllers_option = click.option(
     flag_value=DEFAULT_SELECTION,
     default=None,
     metavar="[LIST]",
-    help="Controllers to run in a third process: all, or a list such as *,-job-controller.",
+    help="Controllers that run in a third process: all, or a list such as *,-job-controller.",
 )
 
 
@@ -53,7 +53,7 @@ class _AccessProblem(click.ClickException):
 @click.command("controllers")
 @controller_flags
 def controllers_command(**values: Any) -> None:
-    """Runs the controllers of a Kubernetes cluster, for example that of Jobs.
+    """Runs the controllers of Jobs, queues and other objects of a Kubernetes cluster.
 
     The command takes the flags of Volcano's controller manager. It exits with 2 when the kubeconfig
     or a flag is wrong, and retries after other errors. On SIGTERM or SIGINT it completes the writes

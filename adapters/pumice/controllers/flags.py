@@ -30,7 +30,7 @@ WORKER_FLAGS: Final[dict[str, str]] = {
 }
 # Flags of Volcano that are accepted without an effect, and the reason.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
-    "--max-requeue-num": "what fails is tried again with growing delays, and ends no job",
+    "--max-requeue-num": "failures are retried with growing delays, and end no job",
     "--leader-elect-resource-lock": "the lock is always a Lease",
     "--feature-gates": "controllers are switched by --controllers",
     "--ca-cert-file": "health is served without TLS",
@@ -81,7 +81,7 @@ def _sharding_flags() -> list[Callable[[F], F]]:
             "--scheduler-configs",
             multiple=True,
             metavar="LIST",
-            help="Schedulers that share the nodes if the ConfigMap does not exist:"
+            help="Schedulers that share the nodes while the ConfigMap does not exist:"
             " name:type:min_util:max_util:prefer_warmup:min_nodes:max_nodes.",
         ),
         duration(
@@ -92,7 +92,7 @@ def _sharding_flags() -> list[Callable[[F], F]]:
         go_flag(
             "--enable-node-event-trigger",
             True,
-            "Division of the nodes after changes of nodes, too.",
+            "Division of the nodes also when nodes change.",
         ),
         click.option(
             "--sharding-configmap",

@@ -57,7 +57,7 @@ class NotLeadingError(KubernetesError):
     """A call was not sent, because this adapter does not hold the lease any more."""
 
     def __init__(self) -> None:
-        super().__init__("this adapter does not lead any more")
+        super().__init__("this process does not lead any more")
 
 
 class ReadOnlyError(KubernetesError):

@@ -309,7 +309,7 @@ class LeaseEpochs:
         self._elected.set()
         self._metrics.count("elections")
         self._metrics.gauge("leads", 1)
-        log.info("this adapter leads (lease %s, epoch %d)", self._options.name, epoch)
+        log.info("this process leads (lease %s, epoch %d)", self._options.name, epoch)
 
     def _step_down(self, reason: str) -> None:
         if not self._elected.is_set():
@@ -318,7 +318,7 @@ class LeaseEpochs:
         self._record = None
         self._check_requested.set()
         self._metrics.gauge("leads", 0)
-        log.warning("this adapter does not lead any more: %s", reason)
+        log.warning("this process does not lead any more: %s", reason)
         self.on_lost()
 
     def resign(self, reason: str) -> None:

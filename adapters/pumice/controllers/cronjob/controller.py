@@ -22,7 +22,7 @@ WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "namespace": 
 
 
 class CronJobController:
-    """Makes Jobs at the times of schedules."""
+    """Creates Jobs at the times of schedules."""
 
     name = "cronjob-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_CRON_JOBS, WATCHED_JOBS)

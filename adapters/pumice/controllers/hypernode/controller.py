@@ -1,4 +1,4 @@
-"""Counts the nodes of HyperNodes, and makes HyperNodes from labels of nodes and from UFM."""
+"""Counts the nodes of HyperNodes, and creates HyperNodes from labels of nodes and from UFM."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ import msgspec
 
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import Clock
-from pumice.controllers.hypernode.counting import nodes_of
+from pumice.controllers.hypernode.counting import NodeCounter
 from pumice.controllers.hypernode.discovery import (
     DiscoveryError,
     topologies,
@@ -104,6 +104,7 @@ class HyperNodeController:
 
     def __init__(self, options: ControllerOptions) -> None:
         self._options = options
+        self._counter = NodeCounter({}, {})
         # The text that was read last.
         self._text = ""
         self._ufm = UfmPoller()
@@ -148,7 +149,8 @@ class HyperNodeController:
         if hyper_node is None:
             return None
         others = {one.metadata.name: one for one in caches[WATCHED_HYPER_NODES]}
-        return Counted(hyper_node, len(nodes_of(hyper_node, nodes, others)))
+        self._counter.set_objects(nodes, others)
+        return Counted(hyper_node, len(self._counter.nodes_of(hyper_node)))
 
     def _look_at_ufm(self, caches: Caches) -> UfmDiscovery | None:
         held = caches[WATCHED_CONFIGURATION].get(_NAMESPACE, _CONFIG_MAP)
@@ -216,7 +218,7 @@ def discover(seen: Discovery) -> Plan:
 
 
 def follow_ufm(seen: UfmDiscovery) -> Plan:
-    """The same from an answer of UFM. Without one, what was made before stays."""
+    """Corrects the HyperNodes of UFM's last answer. Without an answer they stay as they are."""
     acts: list[Act] = []
     if seen.about is not None:
         acts.append(Emit(seen.about, "DiscoveryFailed", seen.problem, warning=True))

@@ -6,7 +6,8 @@ HyperNode; the one before it is tier 1, and tiers rise towards the first.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -16,6 +17,8 @@ from pumice.controllers.resources import HYPER_NODES
 from pumice.controllers.runtime.objects import Manifest
 
 _SUFFIX: Final = 5
+# For values of one tier whose suffixes are equal, of which large clusters have some.
+_LONG_SUFFIX: Final = 16
 
 
 class DiscoveryError(ValueError):
@@ -60,47 +63,57 @@ def wanted(
         levels = list(reversed(labels[:-1]))
         members: dict[tuple[int, str], set[str]] = {}
         for node, held in nodes.items():
-            _climb(kind, node, [held.get(label, "") for label in levels], members)
-        for (tier, value), names in members.items():
-            body = _body(kind, tier, levels[tier - 1], value, names)
-            found[body["metadata"]["name"]] = body
+            _climb(node, [held.get(label, "") for label in levels], members)
+        names = _names(kind, members)
+        for (tier, value), below in members.items():
+            # Below the first tier are values of the tier before.
+            own = below if tier == 1 else {names[tier - 1, one] for one in below}
+            name = names[tier, value]
+            found[name] = _body(name, tier, levels[tier - 1], value, own)
     return found
 
 
-def _climb(
-    kind: str, node: str, values: Sequence[str], members: dict[tuple[int, str], set[str]]
-) -> None:
-    """Adds a node, and the HyperNodes above it until a label is missing."""
+def _names(kind: str, places: Iterable[tuple[int, str]]) -> dict[tuple[int, str], str]:
+    """A name for each tier and value. Those whose short names are equal get long ones."""
+    short = {place: _name(kind, *place, _SUFFIX) for place in places}
+    counts = Counter(short.values())
+    return {
+        place: name if counts[name] == 1 else _name(kind, *place, _LONG_SUFFIX)
+        for place, name in short.items()
+    }
+
+
+def _climb(node: str, values: Sequence[str], members: dict[tuple[int, str], set[str]]) -> None:
+    """Adds a node, and the values above it until a label is missing."""
     below = node
     for tier, value in enumerate(values, 1):
         if not value:
             return
         members.setdefault((tier, value), set()).add(below)
-        below = _name(kind, tier, value)
+        below = value
 
 
-def _name(kind: str, tier: int, value: str) -> str:
+def _name(kind: str, tier: int, value: str, characters: int) -> str:
     """The same value always has the same name."""
-    digest = hashlib.sha256(f"{kind}/{tier}/{value}".encode()).hexdigest()[:_SUFFIX]
+    digest = hashlib.sha256(f"{kind}/{tier}/{value}".encode()).hexdigest()[:characters]
     safe = re.sub(r"[^a-z0-9-]+", "-", kind.lower()).strip("-")
     return f"hypernode-{safe}-tier{tier}-{digest}"
 
 
-def _body(kind: str, tier: int, label: str, value: str, names: set[str]) -> Manifest:
+def _body(name: str, tier: int, label: str, value: str, names: set[str]) -> Manifest:
     member = "Node" if tier == 1 else "HyperNode"
     return {
         "apiVersion": HYPER_NODES.api_version,
         "kind": HYPER_NODES.name,
         "metadata": {
-            "name": _name(kind, tier, value),
+            "name": name,
             "labels": {SOURCE: LABEL_SOURCE, label: value},
         },
         "spec": {
             "tier": tier,
             "tierName": label,
             "members": [
-                {"type": member, "selector": {"exactMatch": {"name": name}}}
-                for name in sorted(names)
+                {"type": member, "selector": {"exactMatch": {"name": one}}} for one in sorted(names)
             ],
         },
     }

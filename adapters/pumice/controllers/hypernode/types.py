@@ -19,7 +19,7 @@ class Member(msgspec.Struct):
 
 
 class HyperNodeSpec(msgspec.Struct, rename="camel"):
-    """A place in the network."""
+    """The tier of a HyperNode, and its members."""
 
     tier: int = 0
     tier_name: str = ""
@@ -27,7 +27,7 @@ class HyperNodeSpec(msgspec.Struct, rename="camel"):
 
 
 class HyperNodeStatus(msgspec.Struct, rename="camel"):
-    """How many nodes there are."""
+    """The number of nodes below a HyperNode."""
 
     node_count: int | None = None
 

@@ -83,7 +83,7 @@ WATCHED_CLASSES: Final = Watch(PRIORITY_CLASSES, PriorityClass)
 
 
 class JobController:
-    """Makes pods of Jobs. It remembers evictions, which leave no trace in the cluster."""
+    """Creates the pods of Jobs. It remembers evictions, which leave no trace in the cluster."""
 
     name = "job-controller"
     watches: Sequence[Watch[Any]] = (

@@ -120,7 +120,9 @@ def _resources_differ(held: Mapping[str, Any], wanted: Mapping[str, str]) -> boo
     if held.keys() != wanted.keys():
         return True
     try:
-        return any(nanos(held[name]) != nanos(wanted[name]) for name in wanted)
+        return any(
+            held[name] != text and nanos(held[name]) != nanos(text) for name, text in wanted.items()
+        )
     except FieldError:
         return True
 

@@ -82,8 +82,10 @@ def answers(
         return []
     found = []
     by_name = {pod.metadata.name: pod for pod in pods}
+    by_task = {task.name: task.policies or [] for task in spec.tasks or ()}
     for event in _events(spec, version, pods, group, evictions, now_ms):
-        answer = _answer(spec, event)
+        # Those of the task come first.
+        answer = _answer([*by_task.get(event.task, ()), *(spec.policies or ())], event)
         if answer is None or answer.action is Action.SYNC:
             continue
         if event.event == POD_EVICTED and not _still_matters(by_name.get(event.pod), answer):
@@ -219,17 +221,10 @@ def _task_events(
         yield replace(event, since_ms=failing_since_ms(restarting, now_ms))
 
 
-def _answer(spec: JobSpec, event: LifecycleEvent) -> Answer | None:
-    """The first policy that matches: those of the task, then those of the job."""
-    for task in spec.tasks or ():
-        if event.task and task.name == event.task:
-            for policy in task.policies or ():
-                if _matches(policy, event):
-                    return _answer_of(policy, event)
-    for policy in spec.policies or ():
-        if _matches(policy, event):
-            return _answer_of(policy, event)
-    return None
+def _answer(policies: Iterable[Policy], event: LifecycleEvent) -> Answer | None:
+    """The answer of the first policy that matches."""
+    matching = (policy for policy in policies if _matches(policy, event))
+    return next((_answer_of(policy, event) for policy in matching), None)
 
 
 def _matches(policy: Policy, event: LifecycleEvent) -> bool:

@@ -32,7 +32,7 @@ _COUNTERS: Final = (
 def with_phase(
     job: Job, status: JobStatus, phase: Phase, action: Action | None, message: str, now_ms: int
 ) -> None:
-    """Puts a status into a phase. The reason of a phase is the action that led to it."""
+    """Sets the phase of a status. The reason of a phase is the action that led to it."""
     if phase == job.status.state.phase and action is None:
         return
     now = shown(now_ms)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pumice.controllers.job.dependencies import is_released
+from pumice.controllers.job.dependencies import Dependencies
 from pumice.controllers.job.groups import group_body, group_patch
 from pumice.controllers.job.idle_policies import idle_policies
 from pumice.controllers.job.lifecycle import has_timeouts
@@ -187,13 +187,14 @@ def _pod_acts(seen: "Seen") -> list[Act]:
     about = seen.about
     acts: list[Act] = []
     wanted: set[str] = set()
+    dependencies = Dependencies(seen.spec, seen.pods)
     evictions = seen.evictions if has_timeouts(seen.spec) else ()
     evicted_ms = {one.pod: one.at_ms for one in evictions}
     for task in seen.spec.tasks or ():
         names = [pod_name(seen.job.metadata.name, task.name, n) for n in range(task.replicas)]
         wanted.update(names)
         missing = [index for index, name in enumerate(names) if name not in held]
-        if missing and is_released(task, seen.spec, seen.pods):
+        if missing and dependencies.is_released(task):
             refused = Emit(about, "FailedCreate", "Error creating pods")
             for index in missing:
                 body = pod_body(

@@ -32,7 +32,7 @@ WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "template": _
 
 
 class JobFlowController:
-    """Makes Jobs from templates, in the order of a JobFlow."""
+    """Creates Jobs from templates, in the order of a JobFlow."""
 
     name = "jobflow-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_FLOWS, WATCHED_TEMPLATES, WATCHED_JOBS)
@@ -77,7 +77,7 @@ class Used:
 
 
 class JobTemplateController:
-    """Lists in a JobTemplate the Jobs that were made from it."""
+    """Lists in a JobTemplate the Jobs that were created from it."""
 
     name = "jobtemplate-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_TEMPLATES, WATCHED_JOBS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pumice.controllers.dependency_graph import never_free
 from pumice.controllers.job.statuses import difference
 from pumice.controllers.job.types import Job, Phase
 from pumice.controllers.jobflow.types import (
@@ -108,10 +109,7 @@ def _is_ready(seen: Seen, one: Flow, done: set[str]) -> bool:
 def never_ready(flow: JobFlow) -> list[str]:
     """Flows that wait for themselves, directly or through others, or for flows that do not exist."""
     flows = {one.name: one.targets for one in reversed(flow.spec.flows or ())}
-    free: set[str] = set()
-    while more := {n for n, t in flows.items() if n not in free and free.issuperset(t)}:
-        free |= more
-    return sorted(flows.keys() - free)
+    return sorted(never_free(flows))
 
 
 def _creation(seen: Seen, one: Flow, name: str) -> list[Act]:

@@ -51,7 +51,7 @@ class Seen:
 
 
 def reconcile(seen: Seen) -> Plan:
-    """First what is decided, then the Commands that it answers."""
+    """Writes the new state first, and then deletes the Commands that asked for it."""
     queue = seen.queue
     if queue.metadata.is_terminating:
         return NOTHING

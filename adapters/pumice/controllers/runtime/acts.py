@@ -35,7 +35,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Creates an object. One that exists already is left as it is, and the key is tried again."""
+    """Creates an object. An object that exists already is not changed, and the key is tried again."""
 
     resource: Resource
     body: Manifest
@@ -66,7 +66,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletes an object of this uid. One that is gone is no error."""
+    """Deletes an object of this uid. An object that does not exist is no error."""
 
     resource: Resource
     namespace: str

@@ -79,7 +79,7 @@ class ShardingController:
         return self._given.follows_nodes if own is None else own
 
     def _see_pod(self, change: Change[Pod], caches: Caches) -> bool:
-        """Adds up the requests of a node's pods. Whether its load moved far."""
+        """Adds up the requests of a node's pods; returns whether the load of a node has moved far."""
         nodes = []
         for pod, sign in ((change.old, -1), (change.new, 1)):
             if pod is not None and pod.spec.node_name:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.labels import NodeLabels
-from pumice.core.cache.names import Names
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import cached_method
-from pumice.core.model.patterns import Pattern
 from pumice.core.model.selectors import NodeSelectorTerm
 from pumice.core.model.topology import HyperNode, HyperNodeMember
+from pumice.patterns.automata import Pattern
+from pumice.patterns.names import Names
 
 # A domain of all nodes that is above every HyperNode; no object can have this name.
 CLUSTER_TOP = "<cluster-top-hypernode>"

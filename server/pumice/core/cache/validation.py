@@ -11,10 +11,10 @@ from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.node import Node
-from pumice.core.model.patterns import Pattern, PatternError
 from pumice.core.model.pod import Pod
 from pumice.core.model.storage import CsiNode
 from pumice.core.model.topology import HyperNode
+from pumice.patterns.automata import Pattern, PatternError
 
 # Amounts stand in float64 arrays: integers are exact there only below this.
 LARGEST_AMOUNT = 2**53

@@ -9,7 +9,7 @@ from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any, TypeVar
 
 from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, equal, kind_of
-from pumice.core.model.patterns import Pattern, PatternError
+from pumice.patterns.automata import Pattern, PatternError
 
 T = TypeVar("T", int, float)
 _LARGEST_INT = 2**63

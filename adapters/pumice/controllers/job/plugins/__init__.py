@@ -38,6 +38,6 @@ def job_plugins(spec: JobSpec) -> Iterator[tuple[str, JobPlugin]]:
 
 
 def apply_plugins(context: PodContext, body: dict[str, object]) -> None:
-    """Lets all plugins of a job change a pod that is about to be created."""
+    """Applies all plugins of a job to a pod that is about to be created."""
     for _, plugin in job_plugins(context.spec):
         plugin.change_pod(context, body)

@@ -118,7 +118,9 @@ class PytorchPlugin:
     def _add_wait(self, address: str, body: Manifest) -> None:
         """An init container that waits until the master listens."""
         held = list(body["spec"].get("initContainers") or ())
-        if not self._values["wait-master-enabled"] or any(one["name"] == _WAITS for one in held):
+        if not self._values["wait-master-enabled"] or any(
+            one.get("name") == _WAITS for one in held
+        ):
             return
         seconds, port = self._values["wait-master-timeout"], self._port
         script = (

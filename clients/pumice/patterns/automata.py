@@ -1,6 +1,7 @@
 """Regular expressions as automata: matching takes linear time whatever the pattern.
 
-The syntax is that of RE2, without Unicode classes and the flags m, U and x.
+The syntax is that of RE2, which Go's regexp has, without Unicode classes, octal escapes, the flags m and
+U, and flags after the beginning of a pattern or group. A pattern with one of them is refused.
 """
 
 from __future__ import annotations
@@ -59,8 +60,14 @@ _CONDITIONS: dict[Any, int] = {
 }
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 _UNSUPPORTED_FLAGS = re.MULTILINE | re.VERBOSE
-# What RE2 spells differently from Python: an escape, ``{,``, which is not a repeat, and a set.
-_RE2_PART = re.compile(r"\\.|\{,|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
+# What RE2 spells differently from Python: a quotation, a code, another escape, ``{,``, which is not a
+# repeat, a name of a group, and a set.
+_RE2_PART = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\x\{[0-9A-Fa-f]{1,8}\}|\\.|\{,|\(\?<(?=\w+>)"
+    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]",
+    re.DOTALL,
+)
+_CODE = re.compile(r"\\x\{([0-9A-Fa-f]{1,8})\}|\\.", re.DOTALL)
 _POSIX_CLASS = re.compile(r"(?<!^)\[:(\^?)(\w+):\]")
 _POSIX_CLASSES = {
     **{"alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z"},
@@ -202,8 +209,22 @@ def _as_python(part: re.Match[str]) -> str:
     """A part of a pattern of RE2 as Python writes it."""
     text = part.group()
     if text[0] == "[":
-        return _POSIX_CLASS.sub(_posix_class, text)
-    return {r"\z": r"\Z", "{,": r"\{,"}.get(text, text)
+        return _CODE.sub(_code, _POSIX_CLASS.sub(_posix_class, text))
+    if text.startswith(r"\Q"):
+        return re.escape(text.removeprefix(r"\Q").removesuffix(r"\E"))
+    if text.startswith(r"\x{"):
+        return _CODE.sub(_code, text)
+    return {r"\z": r"\Z", "{,": r"\{,", "(?<": "(?P<"}.get(text, text)
+
+
+def _code(found: re.Match[str]) -> str:
+    """A character by its number; any other escape is left as it is."""
+    if not found[1]:
+        return found[0]
+    number = int(found[1], 16)
+    if number > _LAST_CHARACTER:
+        raise PatternError(f"has the code {found[0]}, which no character has")
+    return rf"\U{number:08x}"
 
 
 def _posix_class(found: re.Match[str]) -> str:

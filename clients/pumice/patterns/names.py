@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pumice.core.model import patterns
-from pumice.core.model.fit import Mask
-from pumice.core.model.patterns import MATCH, START, WORD, Characters, Pattern, is_among
+from pumice.patterns.automata import (
+    BEGINNING,
+    END,
+    MATCH,
+    NO_WORD_BOUNDARY,
+    START,
+    WORD,
+    WORD_BOUNDARY,
+    Characters,
+    Pattern,
+    is_among,
+)
 
+Mask = NDArray[np.bool_]
 # Kubernetes allows no longer names, and ASCII only. A pattern selects no other name.
 MAX_NAME_LENGTH = 253
 
@@ -80,14 +91,14 @@ class Names:
     def _holding(self, conditions: int, position: int) -> int:
         """The names for which all these conditions hold before the character of a position."""
         names = (1 << self._count) - 1
-        if conditions & patterns.BEGINNING and position:
+        if conditions & BEGINNING and position:
             return 0
-        if conditions & patterns.END:
+        if conditions & END:
             names &= self._ending[position]
         boundary = self._having(WORD, position - 1) ^ self._having(WORD, position)
-        if conditions & patterns.WORD_BOUNDARY:
+        if conditions & WORD_BOUNDARY:
             names &= boundary
-        if conditions & patterns.NO_WORD_BOUNDARY:
+        if conditions & NO_WORD_BOUNDARY:
             names &= ~boundary
         return names
 

@@ -1,0 +1,1 @@
+"""Regular expressions with Go's syntax, for the engine and for controllers."""

@@ -34,7 +34,7 @@ def slowly() -> Iterator[None]:
         patch.object(Chains, "all_of", return_value=None),
         patch.object(allocate._AllocateRun, "_fits_nowhere", return_value=False),
         patch.object(placement.Placement, "_place_class", return_value=False),
-        patch.object(placement.Placement, "place_at_once", return_value=False),
+        patch.object(placement.Placement, "place_at_once", return_value=None),
     ):
         yield
 
@@ -143,8 +143,8 @@ def test_after_a_node_frees_up_only_the_gangs_it_can_help_are_tried() -> None:
     engine = crowded()
     gone = next(t for t in engine.cache.tasks.values() if t.node_name == "n1")
     engine.apply([Deleted(Pod, gone.uid)])
-    best_rows = Statement.best_rows
-    with patch.object(Statement, "best_rows", side_effect=best_rows) as tried:
+    place_class = Statement.place_class
+    with patch.object(Statement, "place_class", autospec=True, side_effect=place_class) as tried:
         result = engine.schedule(NOW_NS + 2 * SECOND_NS)
     names = {call.args[2][0].job_id for call in tried.call_args_list}
     assert names == {"ns/small-00", "ns/small-01"}

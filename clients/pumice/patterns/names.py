@@ -29,7 +29,7 @@ class Names:
     """Names by position; made again when they change."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._count = len(names)
+        self.texts, self._count = tuple(names), len(names)
         self._positions = {name: number for number, name in enumerate(names)}
         usable = [n if len(n) <= MAX_NAME_LENGTH and n.isascii() else "" for n in names]
         lengths = np.array([len(name) for name in usable], dtype=np.int64)

@@ -117,7 +117,7 @@ def one_by_one() -> Iterator[None]:
     """Nothing is placed in one go or has a key: every task is looked at by itself, over all nodes."""
     with (
         patch.object(placement.Placement, "_place_class", return_value=False),
-        patch.object(placement.Placement, "place_at_once", return_value=False),
+        patch.object(placement.Placement, "place_at_once", return_value=None),
         patch.object(Chains, "all_of", return_value=None),
     ):
         yield

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from pumice.core.cache.claimed_devices import ClaimedAmounts
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE
+from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
 from pumice.core.cache.totals import NOTHING
 from pumice.core.decisions import (
     PodGateLifted,
@@ -110,8 +110,10 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     if changed:
         group = job.group
         changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
-    not_placed = [state for state in _NOT_PLACED if state in job.index.by_status]
-    waiting = [task for state in not_placed for task in job.index.in_order(state)]
+    waiting: list[Task] = []
+    for state in _NOT_PLACED:
+        if state in job.index.by_status:
+            waiting += job.index.in_order(state)
     is_waiting = status.phase in WAITING_PHASES
     is_told = changed and not (is_waiting and is_placed(job))
     text = wait_text(session, job) if waiting or (is_told and is_waiting) else ""
@@ -261,7 +263,10 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
     # Whole numbers: the order of adding does not matter.
     for job_id in session.moves.touched_jobs:
         job = session.jobs[job_id]
-        own = by_queue.setdefault(job.queue, Resources()).add(job.index.allocated)
+        own = by_queue.get(job.queue)
+        if own is None:
+            own = by_queue[job.queue] = Resources()
+        own.add(job.index.allocated)
         before = totals.allocated_of(job_id)
         if before is not NOTHING:
             own.add_times(before, -1)

@@ -79,6 +79,18 @@ def test_the_last_restart_counts_when_no_controller_saw_it() -> None:
     assert note(model, "job-a-1", FAILING) == "2027-01-15T08:10:00.000Z"
 
 
+def test_an_annotation_that_cannot_be_read_is_written_again() -> None:
+    model = running(policy("TerminateJob", "TaskFailed", timeout="60s"))
+    restart_container(model, "job-a-0", 3)
+    look(model)
+    since = note(model, "job-a-0", FAILING)
+    body = model.objects["pods", "job-a-0"]
+    body["metadata"]["annotations"][FAILING] = "yesterday"
+    model.put("pods", body)
+    look(model)
+    assert note(model, "job-a-0", FAILING) == since
+
+
 def test_a_task_that_has_recovered_begins_anew() -> None:
     model = running(policy("TerminateJob", "TaskFailed", timeout="60s"))
     restart_container(model, "job-a-0", 2)

@@ -132,6 +132,9 @@ async def test_figures_have_volcanos_names(fake_api: FakeApi, loops: Loops) -> N
     assert found[("volcano_job_completed_phase_count", "ns/one", "default")] == 1
     assert found[("volcano_job_failed_phase_count", "ns/three", "default")] == 1
     assert found[("volcano_jobflow_succeed_phase_count", "ns")] == 1
+    # A standby has none: sums over replicas count once.
+    standby = VolcanoFigures(loop, lambda: False)
+    assert not [one for family in standby.collect() for one in family.samples]
     # Without the controllers there are no such figures.
     few = loops.start(GarbageCollector(options))
     assert not [one for family in VolcanoFigures(few).collect() for one in family.samples

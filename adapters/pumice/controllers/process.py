@@ -65,16 +65,17 @@ async def _serve(
     if settings.lease is not None:
         lease = LeaseEpochs(api, settings.lease, clock, metrics)
         health.add("lease", lease.why_failing)
+    may_act = lease.may_act if lease is not None else lambda: True
     loop = ControllerLoop(
         [CONTROLLERS[name](settings.options) for name in settings.controllers],
         api,
         settings.loop,
         clock,
         metrics,
-        may_act=lease.may_act if lease is not None else lambda: True,
+        may_act=may_act,
     )
     health.add("watches", loop.why_stale)
-    metrics.registry.register(VolcanoFigures(loop))
+    metrics.registry.register(VolcanoFigures(loop, may_act))
     JobLatencies(loop, metrics, metrics.registry)
     work = [loop.watch(), _lead(loop, lease, settings, shutdown, metrics)]
     if lease is not None and settings.lease is not None:

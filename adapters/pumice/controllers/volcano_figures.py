@@ -1,12 +1,14 @@
 """Figures under Volcano's names, read from the caches when they are asked for."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from pumice.adapters.kubernetes.session import Fence
 from pumice.controllers.job.controller import WATCHED_JOBS
 from pumice.controllers.job.types import Phase
 from pumice.controllers.jobflow.controller import WATCHED_FLOWS
@@ -37,10 +39,10 @@ Sample: TypeAlias = tuple[str, tuple[str, ...], int]
 
 
 class VolcanoFigures(Collector):
-    """Figures of the controllers that run."""
+    """Figures of the controllers that run, on the leader only: sums over replicas count once."""
 
-    def __init__(self, loop: ControllerLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: ControllerLoop, leads: Fence = lambda: True) -> None:
+        self._loop, self._leads = loop, leads
 
     def describe(self) -> Iterable[Metric]:
         return [GaugeMetricFamily(name, text, labels=labels) for name, text, labels in FAMILIES]
@@ -49,7 +51,8 @@ class VolcanoFigures(Collector):
         families = {
             name: GaugeMetricFamily(name, text, labels=labels) for name, text, labels in FAMILIES
         }
-        for name, labels, value in (*self._of_queues(), *self._of_jobs(), *self._of_flows()):
+        samples = (self._of_queues(), self._of_jobs(), self._of_flows()) if self._leads() else ()
+        for name, labels, value in chain.from_iterable(samples):
             families[name].add_metric(labels, value)
         return families.values()
 

@@ -9,7 +9,7 @@ from pumice.controllers.job.lifecycle import (
     failing_since_ms,
     has_timeouts,
 )
-from pumice.controllers.job.times import shown_exactly
+from pumice.controllers.job.times import milliseconds, shown_exactly
 from pumice.controllers.job.types import FAILING_SINCE, JobSpec, Pod
 from pumice.controllers.resources import PODS
 from pumice.controllers.runtime.acts import Patch
@@ -35,12 +35,16 @@ def failing_marks(
         for pod in marked
         if pod.task not in failing and not pod.metadata.is_terminating
     ]
-    known = {pod.task for pod in marked}
     for task, name in waiting.items():
-        if task not in known:
+        if not any(map(_is_marked, failing[task])):
             since = shown_exactly(failing_since_ms(failing[task], now_ms))
             acts += [_patch(pod, since) for pod in failing[task] if pod.metadata.name == name]
     return tuple(acts)
+
+
+def _is_marked(pod: Pod) -> bool:
+    """Whether a pod has a time that can be read: users can change annotations."""
+    return milliseconds(pod.metadata.annotation(FAILING_SINCE)) > 0
 
 
 def _patch(pod: Pod, since: str | None) -> Patch:

@@ -91,7 +91,8 @@ class ImageIndex:
         if not lists:
             return None
         mask = np.zeros(len(self._table), dtype=np.bool_)
-        mask[[*chain.from_iterable([each.rows for each in lists])]] = True
+        rows = chain.from_iterable([each.rows for each in lists])
+        mask[np.fromiter(rows, dtype=np.intp)] = True
         return self._list_of[int(mask.argmax())].sizes[name], mask
 
     def forget_outdated(self) -> None:

@@ -90,7 +90,7 @@ class ClassView:
         if self._program is not None:
             self._run_program(self._program, self._position)
             return
-        if self.fits_nowhere:
+        if self.total is table.never:
             self._position = table.changes
             return
         rows = table.touched_since(self._position)

@@ -9,8 +9,8 @@ from pumice.core.model.group import PodGroupStatus
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import Reason
 
-# Those that come by the thousand are not frozen, because frozen ones take longer to make. No code
-# changes one.
+# Values that a session makes by the thousand are not frozen, because frozen ones take longer to
+# make. No code changes them.
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -55,7 +55,7 @@ ClusterObject = (
 )
 
 
-# One is made with every object that comes: frozen ones take several times as long to make.
+# One is made for every object that arrives; a frozen one takes several times as long to make.
 @dataclass(slots=True)
 class Upserted:
     """An object was added or changed; this is the whole object."""

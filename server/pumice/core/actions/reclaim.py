@@ -47,12 +47,7 @@ class _ReclaimRun:
     def __init__(self, session: Session, author: str) -> None:
         self._session = session
         self._author = author
-        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        self._jobs: dict[str, LiveHeap[Job]] = {}
-        self._tasks: dict[str, list[Task]] = {}
         self._nodes = EvictionNodes(session, remembers_errors=False)
-        self._explained: set[str] = set()
-        self._failed: dict[tuple[object, ...], int] = {}
 
     @cached_property
     def _search(self) -> VictimSearch:
@@ -63,11 +58,12 @@ class _ReclaimRun:
         return VictimOrder(self._session)
 
     def visit(self, jobs: list[Job]) -> None:
-        self._queues = LiveHeap(self._session.orders.queue_first)
-        self._jobs, self._tasks = {}, {}
+        self._queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
+        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._tasks: dict[str, list[Task]] = {}
         # A job that stood for a waiting group is tried and explained anew when it is visited itself.
-        self._explained.clear()
-        self._failed.clear()
+        self._explained: set[str] = set()
+        self._failed: dict[tuple[object, ...], int] = {}
         for job in jobs:
             self._enlist(job)
         self._visit_all()
@@ -122,7 +118,8 @@ class _ReclaimRun:
             queue = self._queues.pop()
             jobs = self._jobs[queue.name]
             if self._session.votes.is_overused(queue):
-                self._explain_overused(queue, jobs)
+                while jobs:
+                    self._explain(jobs.pop(), None, ReasonCode.QUEUE_OVERUSED, (queue.name,))
                 continue
             while jobs:
                 job = jobs.pop()
@@ -130,10 +127,6 @@ class _ReclaimRun:
                 if jobs:
                     # Volcano pushes the queue again after each job, which shapes the heap.
                     self._queues.push(queue)
-
-    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
-        while jobs:
-            self._explain(jobs.pop(), None, ReasonCode.QUEUE_OVERUSED, (queue.name,))
 
     def _reclaim_for(self, queue: Queue, job: Job, tasks: list[Task]) -> None:
         session = self._session

@@ -24,8 +24,8 @@ _MANY = 10_000
 class DeviceOffers:
     """Counts the devices of each class that nodes reach.
 
-    It is what could be had at most: a device that several nodes reach counts on each of them, and
-    claims may have some. Which devices are free is found when a pod is placed.
+    The count is an upper bound: a device that several nodes reach counts on each of them, and
+    claims may hold some. Which devices are free is found when a pod is placed.
     """
 
     def __init__(

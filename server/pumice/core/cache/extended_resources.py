@@ -16,7 +16,7 @@ from pumice.core.model.devices import (
 from pumice.core.model.memo import Versioned
 from pumice.core.model.pod import ContainerResources, Pod
 
-# Every class has an extended resource of this name and its own, whether it names another or not.
+# Every class also has the extended resource with this prefix and the name of the class.
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _THOUSAND = 1000
 # Kubernetes cuts generated names so that five characters can be added.

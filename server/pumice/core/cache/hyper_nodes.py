@@ -26,7 +26,7 @@ Numbers = NDArray[np.intp]
 
 
 class HyperNodeTree:
-    """The HyperNodes and nodes of one version; what follows from them is found when it is asked for.
+    """The HyperNodes and nodes of one version; what follows from them is computed on demand.
 
     HyperNodes that do not form a tree count as absent, and ``problem`` says why.
     """

@@ -107,8 +107,8 @@ class Job:
             sub_job.index.remove(task)
             if not len(sub_job.index):
                 del self.sub_jobs[sub_job.id]
-        # It never falls below zero, where it begins. Most pods of a job are alike, so that the first
-        # other one settles it: to walk over all of them for each would be too much.
+        # The priority begins at zero and never falls below. Most pods of a job are alike, so the
+        # first other pod mostly shows that it stays: no walk over all of them.
         if 0 < task.priority == sub_job.priority and not any(
             other.priority == task.priority for other in sub_job.index
         ):

@@ -10,7 +10,7 @@ from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.integers import add_amount
 from pumice.core.model.resources import CPU, MEMORY, Resources
 
-# What jobs without placed tasks hold; nobody changes it.
+# What jobs without placed tasks hold; read-only.
 NOTHING = Resources()
 _INQUEUE, _RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
 
@@ -118,7 +118,7 @@ def contribution_of(job: Job) -> Contribution:
     index = job.index
     pending = index.pending
     if len(pending) == len(index.tasks):
-        # It just came: what holds nothing has nothing above its minimum either.
+        # A new job holds nothing, and so nothing above its minimum.
         allocated, elastic = NOTHING, NOTHING
     else:
         allocated, elastic = _without_nothing(index.allocated), job.elastic()

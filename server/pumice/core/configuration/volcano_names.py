@@ -1,4 +1,4 @@
-"""Names that have, or had, a meaning in Volcano, so that they are not reported as typing errors."""
+"""Names that have, or had, a meaning in Volcano, so that they are not reported as typos."""
 
 from __future__ import annotations
 

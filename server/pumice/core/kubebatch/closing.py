@@ -8,7 +8,7 @@ from __future__ import annotations
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import PodGroupStatusChanged, StatusChange
 from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
-from pumice.core.model.group import PodGroupPhase, PodGroupStatus
+from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.closing.conditions import (
     UNSCHEDULABLE,
@@ -45,7 +45,9 @@ def close(session: Session) -> list[StatusChange]:
 
 def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     changes: list[StatusChange] = []
-    status = _status(session, job)
+    conditions = session.conditions.get(job.id, job.status.conditions)
+    phase = phase_of(job, unschedulable=is_found_unschedulable(job, conditions))
+    status = status_with(job, phase, conditions)
     text, is_new = fit_text(job), False
     if job.origin is Origin.POD_GROUP and differs(status, job.status):
         uid = job.group.uid if job.group else ""
@@ -60,21 +62,10 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
         job.note_status(status)
         # Only the conditions of its pods show what was reported before.
         is_new = bool(job.index.pending) and bool(changes)
-    if is_new:
-        _report(session, job, text)
-    return changes
-
-
-def _report(session: Session, job: KubeBatchJob, text: str) -> None:
-    """Reports a waiting job, unless it is left out, which was reported already."""
-    if session.cache.assumptions.why_cooling(job.id, session.now_ns) is None:
+    # A job that is left out was reported already.
+    if is_new and session.cache.assumptions.why_cooling(job.id, session.now_ns) is None:
         tell_waiting(session, job, text)
-
-
-def _status(session: Session, job: Job) -> PodGroupStatus:
-    conditions = session.conditions.get(job.id, job.status.conditions)
-    phase = phase_of(job, unschedulable=is_found_unschedulable(job, conditions))
-    return status_with(job, phase, conditions)
+    return changes
 
 
 def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:

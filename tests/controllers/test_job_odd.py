@@ -73,6 +73,7 @@ async def test_a_job_in_a_queue_that_is_shut_waits_until_it_is_open(
     wait = f"queue 'shut' is {state}; the job waits until the queue is open"
     await until(lambda: message() == wait)
     assert cluster.groups() == []
+    await until(lambda: events(fake_api, "JobStatusError"))
     assert [one["message"] for one in events(fake_api, "JobStatusError")] == [wait]
     fake_api.put(QUEUES, {**queue, "status": {"state": "Open"}})
     await until(lambda: len(cluster.groups()) == 1 and not message())

@@ -169,22 +169,12 @@ class Resources:
 
     # Comparisons. "Request" names the dimensions that count; a place among the pods never does.
 
-    def less_equal(self, other: Resources, *, missing_is_zero: bool = True) -> bool:
-        """At most the other in every dimension.
-
-        Where a missing scalar means "unlimited", one that only the other defines makes it false.
-        """
+    def less_equal(self, other: Resources) -> bool:
+        """At most the other in every dimension; a missing scalar is zero."""
         if not (_at_most(self.milli_cpu, other.milli_cpu) and _at_most(self.memory, other.memory)):
             return False
-        if not missing_is_zero and any(name not in self.scalars for name in other.scalars):
-            return False
         for name, amount in self.scalars.items():
-            limit = other.scalars.get(name)
-            if limit is None:
-                if not missing_is_zero:
-                    continue
-                limit = 0
-            if not _at_most(amount, limit):
+            if not _at_most(amount, other.scalars.get(name, 0)):
                 return False
         return True
 

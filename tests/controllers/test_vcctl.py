@@ -1,5 +1,6 @@
 """Ages, tables, states of pods, files and flags of the commands for objects."""
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from click.testing import CliRunner
 
 from pumice.controllers.resources import JOB_FLOWS, JOBS
 from pumice.controllers.vcctl.access import BadInputError
+from pumice.controllers.vcctl.amounts import shown_amount
 from pumice.controllers.vcctl.files import objects_of, one_of
 from pumice.controllers.vcctl.job_commands import amounts_of, job_body, job_group, words_of
 from pumice.controllers.vcctl.job_view import described, shown_events
 from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
-from pumice.controllers.vcctl.tables import age, shown_duration
+from pumice.controllers.vcctl.tables import age, local_time, shown_duration
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -162,6 +164,55 @@ def test_a_job_of_kubernetes_is_named_as_such(tmp_path: Path) -> None:
     path.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n")
     with pytest.raises(BadInputError, match=r"apiVersion is batch/v1; allowed: batch.volcano.sh"):
         one_of(str(path), JOBS)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("1000m", "1"), ("1500m", "1500m"), ("0.5", "500m"), (2, "2"), ("1000", "1k"), ("0", "0"),
+        ("100Mi", "100Mi"), ("1024Mi", "1Gi"), ("1536Mi", "1536Mi"), ("0.5Ki", "512"), ("?", "?"),
+    ],
+)  # fmt: skip
+def test_amounts_are_written_as_kubernetes_does(amount: str | int, shown: str) -> None:
+    assert shown_amount(amount) == shown
+
+
+def test_times_have_the_form_of_vcctl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        assert local_time("2026-01-01T20:00:00Z") == "2026-01-02 04:00:00 +0800 CST"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert local_time(None) == "0001-01-01 00:00:00 +0000 UTC"
+
+
+def test_the_view_of_a_task_has_the_lines_of_vcctl() -> None:
+    resources = {"requests": {"cpu": "1000m", "memory": "1024Mi"}}
+    template = {
+        "metadata": {"annotations": {"cri.cci.io/container-type": "secure"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+    }
+    spec = {"plugins": {"svc": [], "env": ["-a", "-b"]}, "tasks": [{"template": template}]}
+    lines = list(described({"metadata": {"name": "a"}, "spec": spec}))
+    start = lines.index("  Plugins:")
+    assert lines[start + 1 : start + 4] == ["    Env:\t[-a -b]", "    Ssh:\t[]", "    Svc:\t[]"]
+    start = lines.index("      Metadata:")
+    assert lines[start + 1 : start + 7] == [
+        "        Annotations:",
+        "          Cri . Cci . Io / Container - Type:          \tsecure",
+        "          Kubernetes . Io / Availablezone:            \t",
+        "          Network . Alpha . Kubernetes . Io / Network:\t",
+        "        Creation Timestamp:\t0001-01-01 00:00:00 +0000 UTC",
+        "      Spec:",
+    ]
+    start = lines.index("            Requests:")
+    assert lines[start + 1 : start + 4] == [
+        "              Cpu:   \t1",
+        "              Memory:\t1Gi",
+        "            Working Dir:\t",
+    ]
 
 
 def test_the_view_of_a_job_without_anything() -> None:

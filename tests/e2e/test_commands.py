@@ -102,7 +102,8 @@ async def test_queues(cluster: Cluster, shell: Shell) -> None:
     )
     await shell.does("queue", "operate", "-n", "red", "-a", "update", "-w", 7)
     assert (await cluster.client.get(f"{GROUPS}/queues/red"))["spec"]["weight"] == 7
-    await shell.does("queue", "operate", "-n", "red", "-a", "close")
+    closed = await shell.types("queue", "operate", "-n", "red", "-a", "close", "-w", 1)
+    assert closed == Ended(0, "", "pumice: --weight has no effect with --action close\n")
     (command,) = await cluster.client.list(BUS.format("default"))
     assert (command["action"], command["target"]["name"]) == ("CloseQueue", "red")
     await cluster.client.call("DELETE", BUS.format("default"))
@@ -125,6 +126,8 @@ async def test_requests_are_shown_at_a_high_verbosity(cluster: Cluster, shell: S
         "pumice: Queue nothing does not exist",
     ]
     assert (await shell.types("queue", "list", "-v", "much")).code == 2
+    for words in (("-v", 6, "queue", "list"), ("queue", "--v=6", "list")):
+        assert await shell.types(*words) == shown
 
 
 async def test_flows_and_templates(cluster: Cluster, shell: Shell, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import click
 
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
 from pumice.cli.groups import LazyCommand, LazyGroup
+from pumice.cli.log_flags import with_log_flags_last
 from pumice.cli.terminal import complain, json_option, say_json
 
 # In the order in which they are listed.
@@ -81,6 +82,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "pumice.cli.completion:completion_command", "Completion script for a shell."
     ),
 }
+_FOR_OBJECTS = frozenset(
+    name for name, one in COMMANDS.items() if one.place.startswith("pumice.controllers.vcctl.")
+)
 ADAPTERS: Mapping[str, LazyCommand] = {
     "kubernetes": LazyCommand(
         "pumice.adapters.kubernetes.commands:kubernetes_command", "A Kubernetes cluster."
@@ -164,6 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     shows_traces = arguments[:1] == ["--traceback"]
+    arguments = with_log_flags_last(arguments, _FOR_OBJECTS)
     try:
         code = pumice.main(arguments, prog_name="pumice", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

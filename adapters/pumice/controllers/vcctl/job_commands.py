@@ -19,7 +19,7 @@ from pumice.controllers.vcctl.access import (
 from pumice.controllers.vcctl.bus import send
 from pumice.controllers.vcctl.files import one_of
 from pumice.controllers.vcctl.job_view import described, shown_events
-from pumice.controllers.vcctl.tables import NONE_FOUND, say_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, local_time, say_table, widths_of
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import nanos
 
@@ -192,7 +192,7 @@ def _row(job: Manifest) -> list[object]:
     )
     return [
         metadata["name"],
-        metadata.get("creationTimestamp", "")[:10],
+        local_time(metadata.get("creationTimestamp"))[:10],
         (status.get("state") or {}).get("phase", ""),
         (metadata.get("labels") or {}).get("volcano.sh/job-type") or "Batch",
         sum(task.get("replicas", 0) for task in spec.get("tasks") or ()),

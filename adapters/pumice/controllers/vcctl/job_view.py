@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pumice.controllers.runtime.objects import Manifest
-from pumice.controllers.vcctl.tables import age
+from pumice.controllers.vcctl.amounts import shown_amount
+from pumice.controllers.vcctl.tables import age, local_time
 
 _COUNTERS: Final = (
     ("Succeeded", "succeeded"),
@@ -17,6 +18,13 @@ _COUNTERS: Final = (
     ("RetryCount", "retryCount"),
     ("Min Available", "minAvailable"),
     ("Version", "version"),
+)
+# Shown for every job, in this order; other plugins after them.
+_PLUGINS: Final = ("env", "ssh")
+_ANNOTATIONS: Final = (
+    ("Cri . Cci . Io / Container - Type:", "cri.cci.io/container-type"),
+    ("Kubernetes . Io / Availablezone:", "kubernetes.io/availablezone"),
+    ("Network . Alpha . Kubernetes . Io / Network:", "network.alpha.kubernetes.io/network"),
 )
 
 
@@ -35,7 +43,7 @@ def described(job: Manifest) -> Iterator[str]:
     yield "Metadata:"
     yield from _lines(
         1,
-        ("Creation Timestamp:", metadata.get("creationTimestamp", "")),
+        ("Creation Timestamp:", local_time(metadata.get("creationTimestamp"))),
         ("Generate Name:     ", metadata.get("generateName", "")),
         ("Generation:        ", metadata.get("generation", 0)),
         ("Resource Version:  ", metadata.get("resourceVersion", "")),
@@ -50,8 +58,9 @@ def described(job: Manifest) -> Iterator[str]:
 def _spec(spec: Manifest) -> Iterator[str]:
     yield from _lines(1, ("Min Available:     ", spec.get("minAvailable", 0)))
     yield "  Plugins:"
-    for name, arguments in sorted((spec.get("plugins") or {}).items()):
-        yield f"    {name.capitalize()}:\t[{' '.join(arguments or ())}]"
+    plugins = spec.get("plugins") or {}
+    for name in (*_PLUGINS, *sorted(plugins.keys() - set(_PLUGINS))):
+        yield f"    {name.capitalize()}:\t[{' '.join(plugins.get(name) or ())}]"
     yield from _lines(1, ("Scheduler Name:    ", spec.get("schedulerName", "")))
     yield "  Tasks:"
     for task in spec.get("tasks") or ():
@@ -60,9 +69,7 @@ def _spec(spec: Manifest) -> Iterator[str]:
         )
         yield "    Template:"
         template = task.get("template") or {}
-        yield "      Metadata:"
-        yield f"        Labels:\t{_map((template.get('metadata') or {}).get('labels'))}"
-        yield f"        Annotations:\t{_map((template.get('metadata') or {}).get('annotations'))}"
+        yield from _template_metadata(template.get("metadata") or {})
         yield "      Spec:"
         yield "        Containers:"
         pod = template.get("spec") or {}
@@ -72,6 +79,15 @@ def _spec(spec: Manifest) -> Iterator[str]:
         for secret in pod.get("imagePullSecrets") or ():
             yield f"          Name:     \t{secret.get('name', '')}"
         yield f"        Restart Policy:   \t{pod.get('restartPolicy', '')}"
+
+
+def _template_metadata(metadata: Manifest) -> Iterator[str]:
+    yield "      Metadata:"
+    yield "        Annotations:"
+    annotations = metadata.get("annotations") or {}
+    for title, key in _ANNOTATIONS:
+        yield f"          {title:<44}\t{annotations.get(key, '')}"
+    yield f"        Creation Timestamp:\t{local_time(metadata.get('creationTimestamp'))}"
 
 
 def _container(container: Manifest) -> Iterator[str]:
@@ -89,11 +105,11 @@ def _container(container: Manifest) -> Iterator[str]:
     for title, key in (("Limits", "limits"), ("Requests", "requests")):
         amounts = resources.get(key) or {}
         yield f"            {title}:"
-        yield f"              Cpu:   \t{amounts.get('cpu', 0)}"
-        yield f"              Memory:\t{amounts.get('memory', 0)}"
+        yield f"              Cpu:   \t{shown_amount(amounts.get('cpu', 0))}"
+        yield f"              Memory:\t{shown_amount(amounts.get('memory', 0))}"
         for name in sorted(set(amounts) - {"cpu", "memory"}):
-            yield f"              {name}:\t{amounts[name]}"
-    yield f"          Working Dir:\t{container.get('workingDir', '')}"
+            yield f"              {name}:\t{shown_amount(amounts[name])}"
+    yield f"            Working Dir:\t{container.get('workingDir', '')}"
 
 
 def _status(status: Manifest) -> Iterator[str]:
@@ -110,7 +126,7 @@ def _status(status: Manifest) -> Iterator[str]:
         yield "  Conditions:"
         yield "    Status\tTransitionTime"
         for one in conditions:
-            yield f"    {one.get('status', '')} \t{one.get('lastTransitionTime', '')} "
+            yield f"    {one.get('status', '')} \t{local_time(one.get('lastTransitionTime'))} "
 
 
 def shown_events(own: Sequence[Manifest]) -> Iterator[str]:

@@ -97,8 +97,10 @@ def operate(master: str, kubeconfig: str, name: str, action: str, weight: int | 
     A closed queue takes no new jobs; its present jobs continue. Queues below it are closed too, and
     opened again with it.
     """
-    if (action == "update") != (weight is not None):
-        raise click.UsageError("--weight is required for --action update, and for no other action")
+    if action == "update" and weight is None:
+        raise click.UsageError("--weight is required for --action update")
+    if action != "update" and weight is not None:
+        click.echo(f"pumice: --weight has no effect with --action {action}", err=True)
 
     async def work(objects: Objects) -> None:
         if action == "update":

@@ -40,6 +40,13 @@ def seconds_since(timestamp: str | None, now: datetime | None = None) -> float |
     return ((now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)).total_seconds()
 
 
+def local_time(timestamp: str | None) -> str:
+    """A time of the API server in the time zone of this machine, in the form of vcctl."""
+    if not timestamp:
+        return "0001-01-01 00:00:00 +0000 UTC"
+    return datetime.fromisoformat(timestamp).astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+
+
 def age(timestamp: str | None, now: datetime | None = None) -> str:
     """The time since a timestamp, as kubectl shows it."""
     elapsed = seconds_since(timestamp, now)

@@ -49,10 +49,12 @@ class Versioned(Generic[V]):
         self._known: tuple[object, V] | None = None
 
     def get(self) -> V:
-        self.forget_outdated()
-        if self._known is None:
-            self._known = (self._version_now(), self._compute())
-        return self._known[1]
+        known, version = self._known, self._version_now()
+        if known is None or known[0] != version:
+            # The old value is freed before the new one is made.
+            self._known = None
+            known = self._known = (version, self._compute())
+        return known[1]
 
     def forget_outdated(self) -> None:
         if self._known is not None and self._known[0] != self._version_now():

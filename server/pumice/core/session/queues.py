@@ -161,9 +161,12 @@ class QueueAccounts(Generic[A]):
     def allowed_count(self, queue: Queue, task: Task, count: int) -> int:
         """How many of ``count`` tasks like this one the queue may take."""
         account = self.of_open(queue)
-        for level in account.lineage if account is not None else ():
-            count = level.allocated.times_within(task.request, level.limit, count)
-        return 0 if account is None else count
+        if account is None:
+            return 0
+        request = task.request
+        for level in account.lineage:
+            count = level.allocated.times_within(request, level.limit, count)
+        return count
 
     def has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
         """Whether the queue and all above it may take the task, on top of what they hold."""

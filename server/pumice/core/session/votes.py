@@ -45,7 +45,10 @@ class Votes:
         return True
 
     def is_ready(self, job: Job) -> bool:
-        return self._all("job_ready", job)
+        for function in self._chains.flat("job_ready"):  # noqa: SIM110
+            if not function(job):
+                return False
+        return True
 
     def is_pipelined(self, job: Job) -> bool:
         return vote(self._chains.tiers("job_pipelined"), job)

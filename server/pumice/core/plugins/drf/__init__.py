@@ -70,9 +70,10 @@ class DrfPlugin:
         return held
 
     def _share_of(self, job: Job) -> float:
-        index, log = job.index, self._session.moves.log
+        index = job.index
         if len(index.pending) == len(index.tasks):
             return 0.0
+        log = self._session.moves.log
         for task in log[self._moves :]:
             self._shares.pop(task.job_id, None)
         self._moves = len(log)

@@ -51,10 +51,15 @@ ROOT_QUEUE = "root"
 def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
-    for job in session.concerned_jobs():
-        if not is_unchanged(session, job) or _has_changes(session, job):
-            session.count("jobs_closed")
-            changes += _close_job(session, job)
+    closed = [
+        job
+        for job in session.concerned_jobs()
+        if not is_unchanged(session, job) or _has_changes(session, job)
+    ]
+    if closed:
+        session.count("jobs_closed", len(closed))
+    for job in closed:
+        changes += _close_job(session, job)
     changes += _without_queue(session)
     changes += queue_statuses(session)
     changes += session.shard.status_changes()

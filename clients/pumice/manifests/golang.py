@@ -22,9 +22,9 @@ _UNIT_NS: Final = {
     "h": 3_600_000_000_000,
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^0-9.]+)")
-# The magnitude of the longest negative duration; the longest positive one is 1 ns shorter.
 # Python reads no number of more than 4,300 digits, and Go reads any.
-MAX_DURATION_LENGTH = 1_000
+MAX_DURATION_LENGTH: Final = 1_000
+# The magnitude of the longest negative duration; the longest positive one is 1 ns shorter.
 _LONGEST_NS: Final = 1 << 63
 # Where Go stops taking further decimals of a duration into account.
 _MAX_INT64: Final = _LONGEST_NS - 1

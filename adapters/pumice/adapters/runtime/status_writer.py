@@ -9,7 +9,7 @@ That a pod or a PodGroup waits is written a moment later, and not at all if the 
 gang placed meanwhile: a session may see a gang before all of its pods exist. Statuses of PodGroups
 that only change counters or conditions are written a moment later too, since more of them follow
 while pods are bound and start. The admission of a PodGroup and the end of a scheduling gate do not wait
-for binds: controllers make the pods of a Job only then, and the gang is bound after that.
+for binds: controllers create the pods of a Job only after it is admitted.
 """
 
 import asyncio

@@ -267,8 +267,8 @@ async def test_a_policy_without_effect_is_told_once(
 ) -> None:
     fake_api.put(JOBS, job("job", task("work", 1), policies=[policy("RestartPod", "Unknown")]))
     await stepping(cluster, lambda: cluster.phase() == "Running")
-    told = [b for b in fake_api.objects.values() if b.get("reason") == "PolicyError"]
-    assert [(one["message"], one["count"]) for one in told] == [
+    await until(lambda: events(fake_api, "PolicyError"))
+    assert [(one["message"], one["count"]) for one in events(fake_api, "PolicyError")] == [
         ("spec.policies[0] has no effect: the event Unknown names no task or pod, which RestartPod"
          " needs", 1),
     ]  # fmt: skip
@@ -295,7 +295,10 @@ async def test_jobs_that_cannot_start_say_why(
     fake_api.put(JOBS, made)
     await stepping(cluster, lambda: text in cluster.status().get("state", {}).get("message", ""))
     assert cluster.phase() == "Pending"
-    assert any(text in event["message"] for event in events(fake_api, "JobStatusError"))
+    # Events are written beside other writes.
+    await until(
+        lambda: any(text in event["message"] for event in events(fake_api, "JobStatusError"))
+    )
 
 
 async def test_a_job_whose_objects_are_refused_has_a_phase_and_no_outdated_message(

@@ -26,8 +26,8 @@ class GangPreemptAction:
         def later_first(left: Job, right: Job) -> bool | None:
             return None if left is right else not session.orders.job_first(left, right)
 
-        victims = GangVictims(_has_lower_priority, lambda _job: later_first, takes_bound=True)
-        GangActionRun(session, victims, self.name, reclaims=False).run()
+        victims = GangVictims(lambda _job: later_first, reclaims=False)
+        GangActionRun(session, victims, self.name).run()
 
 
 class GangReclaimAction:
@@ -37,17 +37,8 @@ class GangReclaimAction:
     arguments: ClassVar[type[Arguments]] = GangArguments
 
     def execute(self, session: Session) -> None:
-        queues = session.queues
-
-        def may_evict(job: Job, victim: Job) -> bool:
-            return victim.queue != job.queue and queues[victim.queue].is_reclaimable
-
-        victims = GangVictims(may_evict, lambda job: _by_queue(session, job))
-        GangActionRun(session, victims, self.name, reclaims=True).run()
-
-
-def _has_lower_priority(job: Job, victim: Job) -> bool:
-    return victim.queue == job.queue and victim.priority < job.priority
+        victims = GangVictims(lambda job: _by_queue(session, job), reclaims=True)
+        GangActionRun(session, victims, self.name).run()
 
 
 def _by_queue(session: Session, job: Job) -> First:

@@ -23,6 +23,7 @@ from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
+from pumice.core.session.evicting.victim_jobs import VictimJobs
 from pumice.core.session.feasibility.choice import NodeChoice
 from pumice.core.session.feasibility.class_answers import Facets
 from pumice.core.session.feasibility.filters import Feasibility
@@ -55,6 +56,7 @@ class Session:
 
     # A plugin allocates resource claims; else pods that have some are not placed.
     allocates_claims = False
+    _victim_jobs: VictimJobs | None = None
 
     def __init__(
         self,
@@ -253,6 +255,13 @@ class Session:
         if ids.issuperset(self.moves.touched_jobs):
             return awake
         return [self.jobs[id_] for id_ in sorted(ids | self.moves.touched_jobs)]
+
+    def victim_jobs(self) -> VictimJobs:
+        """The jobs whose tasks can be evicted; shared by the actions that evict."""
+        known = self._victim_jobs
+        if known is None or known.generation != self.cache.evictable.generation:
+            known = self._victim_jobs = VictimJobs(self)
+        return known
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         self.moves.remember_phase(job)

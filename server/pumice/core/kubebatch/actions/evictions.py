@@ -70,8 +70,7 @@ class Evictions:
             self._sums = EvictableSums(
                 session.table, evictable, running_only=True, best_effort_only=False
             )
-        jobs = [session.jobs.get(id_) for id_ in evictable.job_ids]
-        chosen = [job is not None and wanted(job) for job in jobs]
+        chosen = [job is not None and wanted(job) for job in session.victim_jobs().jobs]
         self._sums.update(np.array(chosen, dtype=np.bool_), None)
         mask: Mask = self._sums.count > 0
         for column, need in view.needs:

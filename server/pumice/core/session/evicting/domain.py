@@ -40,12 +40,11 @@ _PREEMPTABLE = "volcano.sh/preemptable"
 class GangVictims:
     """Whose tasks a gang action evicts, and in which order."""
 
-    # Whether tasks of the second job may be evicted for the first, by its queue and priority.
-    may_evict: Callable[[Job, Job], bool]
     # Makes the order of victims' jobs for a job.
     first: Callable[[Job], First]
-    # Tasks that are bound and do not run yet are victims like running ones.
-    takes_bound: bool = False
+    # Running tasks of other queues are evicted. Otherwise it is tasks of the same queue and of a
+    # lower priority, also those that are bound and do not run yet.
+    reclaims: bool
 
 
 class GangArguments(Arguments):
@@ -188,26 +187,36 @@ class GangEviction:
         """The candidates in a domain, by position among all tasks that can be evicted."""
         evictable = self._session.cache.evictable
         evictable.sync()
-        states = evictable.state
-        candidates = states != GONE if self._victims.takes_bound else states == RUNNING
-        wanted = self._jobs_for(job)[evictable.job]
-        return np.flatnonzero(candidates & wanted & within[evictable.row])
+        states, jobs = evictable.state, self._jobs_for(job)
+        if not jobs.any():
+            return np.flatnonzero(jobs)
+        candidates = states == RUNNING if self._victims.reclaims else states != GONE
+        return np.flatnonzero(candidates & jobs[evictable.job] & within[evictable.row])
 
     def _jobs_for(self, job: Job) -> Mask:
         """The jobs whose tasks may be evicted for the job, by number."""
-        evictable, jobs = self._session.cache.evictable, self._session.jobs
+        evictable = self._session.cache.evictable
         if self._generation != evictable.generation:
             self._generation, self._victim_jobs = evictable.generation, {}
         key, own = (job.queue, job.priority), evictable.job_ids.get(job.id)
         wanted = self._victim_jobs.get(key)
         if wanted is None:
-            others = [jobs.get(id_) for id_ in evictable.job_ids]
-            may_evict = self._victims.may_evict
-            found = [o is not None and may_evict(job, o) and _is_preemptable(o) for o in others]
-            wanted = self._victim_jobs[key] = np.array(found, dtype=np.bool_)
+            wanted = self._victim_jobs[key] = self._find_jobs(job)
         if own is not None and wanted[own]:
             wanted = wanted.copy()
             wanted[own] = False
+        return wanted
+
+    def _find_jobs(self, job: Job) -> Mask:
+        known, reclaims = self._session.victim_jobs(), self._victims.reclaims
+        wanted = known.in_other_queues(job.queue) if reclaims else known.in_queue(job.queue)
+        for number in np.flatnonzero(wanted).tolist():
+            other = known.jobs[number]
+            wanted[number] = (
+                other is not None
+                and (reclaims or other.priority < job.priority)
+                and _is_preemptable(other)
+            )
         return wanted
 
     # A trial of evictions.

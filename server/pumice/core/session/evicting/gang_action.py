@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 class GangActionRun:
     """Visits every queue once.
 
-    With ``reclaims`` room comes from other queues, and the own queue must be allowed to grow.
+    Where room comes from other queues, the own queue must be allowed to grow.
     """
 
-    def __init__(
-        self, session: Session, victims: GangVictims, author: str, *, reclaims: bool
-    ) -> None:
+    def __init__(self, session: Session, victims: GangVictims, author: str) -> None:
         self._session = session
         self._author = author
-        self._reclaims = reclaims
+        self._reclaims = victims.reclaims
         self._eviction = GangEviction(session, author, victims)
 
     def run(self) -> None:

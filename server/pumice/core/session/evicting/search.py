@@ -276,25 +276,18 @@ class VictimSearch:
             self._marks.follow()
             return
         self._generation = self._tasks.generation
-        session = self._session
         self._known_rows.clear()
         self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
         # By job number: whether tasks of the job are candidates.
         self._jobs = Memo(self._find_jobs)
-        self._queue_numbers = {name: number for number, name in enumerate(session.queues)}
-        jobs = [session.jobs.get(id_) for id_ in self._tasks.job_ids]
-        numbers = [-2 if job is None else self._queue_numbers[job.queue] for job in jobs]
-        gives = [queue.is_reclaimable for queue in session.queues.values()]
-        self._queue: Whole = np.array(numbers, dtype=np.int64)
-        self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
         # Marks are computed when there are candidates.
         self._marks.is_started = False
 
     def _find_jobs(self, wanted: VictimFilter) -> Mask:
-        queue = self._queue_numbers.get(wanted.queue, -1)
-        jobs: Mask = self._queue == queue
+        known = self._session.victim_jobs()
         if wanted.elsewhere:
-            return self._reclaimable & ~jobs
+            return known.in_other_queues(wanted.queue)
+        jobs = known.in_queue(wanted.queue)
         own = self._tasks.job_ids.get(wanted.job_id)
         if own is not None:
             jobs[own] = False

@@ -22,7 +22,7 @@ from pumice.client import (
     Stage,
     StageResult,
 )
-from pumice.client.enums import number_of, phase_named, word_of
+from pumice.client.enums import member_of, number_of, phase_named
 from pumice.client.values import Value
 from pumice.v1 import core_pb2, explanation_pb2, group_pb2, reason_pb2
 from pumice.v1.inspection_service_pb2 import JobInfo
@@ -43,9 +43,11 @@ def test_an_enum_has_a_member_for_every_value_of_the_protocol(
     words: type[StrEnum], protocol: EnumDescriptor
 ) -> None:
     numbers = list(protocol.values_by_number)
-    assert [number_of(word_of(words, protocol, number), protocol) for number in numbers] == numbers
+    assert [
+        number_of(member_of(words, protocol, number), protocol) for number in numbers
+    ] == numbers
     assert len(words) == len(numbers)
-    assert word_of(words, protocol, 999).name == "UNSPECIFIED"
+    assert member_of(words, protocol, 999).name == "UNSPECIFIED"
 
 
 def test_all_exported_results_are_frozen_values() -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from pumice.cli.errors import BAD_INPUT
 from pumice.cli.groups import SuggestingGroup
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.cli.terminal import complain, console, json_option, print_json, warn
 from pumice.server.local import check_configuration
 from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.inspection_service_pb2 import CheckConfigResponse, ConfigurationNote
@@ -41,7 +41,7 @@ def check_command(file: str, compat: tuple[str, ...], as_json: bool) -> int:
     text = read_text(file)
     found = check_configuration(Configuration(scheduler_conf=text, compat=compat))
     if as_json:
-        say_json(_json(file, found))
+        print_json(_json(file, found))
     else:
         _print(file, found)
     return 0 if found.valid else BAD_INPUT

@@ -11,7 +11,7 @@ import click
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
 from pumice.cli.groups import LazyCommand, LazyGroup
 from pumice.cli.log_flags import with_log_flags_last
-from pumice.cli.terminal import complain, json_option, say_json
+from pumice.cli.terminal import complain, json_option, print_json
 
 # In the order in which they are listed.
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -139,7 +139,7 @@ def version(as_json: bool) -> None:
     """Prints the version."""
     text = metadata.version("pumice")
     if as_json:
-        say_json({"version": text})
+        print_json({"version": text})
     else:
         click.echo(f"pumice {text}")
 

@@ -12,7 +12,7 @@ from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.queries.options import core, core_options
 from pumice.cli.queries.tables import counted
 from pumice.cli.replay.redacting import write_redacted
-from pumice.cli.terminal import complain, json_option, say_json
+from pumice.cli.terminal import complain, json_option, print_json
 from pumice.client import RecordingEndedError, Stream
 from pumice.recordings import SUFFIX, Recording, RecordingWriter
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -56,7 +56,7 @@ def record_command(
             write_redacted(plain, file)
         finally:
             plain.unlink()
-    return _told(file, ended, as_json=as_json)
+    return _print_summary(file, ended, as_json=as_json)
 
 
 def _write(stream: Stream[RecordingEntry], path: Path) -> RecordingEndedError | None:
@@ -77,14 +77,14 @@ def _write(stream: Stream[RecordingEntry], path: Path) -> RecordingEndedError | 
     return None
 
 
-def _told(file: Path, ended: RecordingEndedError | None, *, as_json: bool) -> int:
+def _print_summary(file: Path, ended: RecordingEndedError | None, *, as_json: bool) -> int:
     sessions = 0
     if file.exists():
         with Recording(file) as held:
             sessions = sum(e.HasField("session_end") for e in held.entries())
         size = file.stat().st_size
         if as_json:
-            say_json({"file": str(file), "sessions": sessions, "bytes": size})
+            print_json({"file": str(file), "sessions": sessions, "bytes": size})
         else:
             click.echo(
                 f"{file}: {counted(sessions, 'session')}, {size} bytes; 'pumice replay {file}'"

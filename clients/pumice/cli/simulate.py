@@ -17,7 +17,7 @@ from pumice.cli.simulation.runs import SECOND_NS, Run, run
 from pumice.cli.simulation.scenarios import MOST_CYCLES, Scenario
 from pumice.cli.simulation.sources import Sources, read_text
 from pumice.cli.simulation.verdicts import difference
-from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.cli.terminal import complain, console, json_option, print_json, warn
 from pumice.client.reasons import PluginFault
 from pumice.manifests.errors import FieldError
 from pumice.manifests.times import timestamp_ns
@@ -112,14 +112,14 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
             complain(problem.message)
             bad = True
             continue
-        bad = _tell_set_aside(done.set_aside, scenario) or bad
-        _tell_faults(done)
+        bad = _print_set_aside(done.set_aside, scenario) or bad
+        _print_faults(done)
         if as_json:
             shown.append(reports.run_json(done, begin_ns))
         else:
             reports.print_run(console(), done, begin_ns)
     if as_json:
-        say_json({"runs": shown})
+        print_json({"runs": shown})
     return BAD_INPUT if bad else 0
 
 
@@ -133,7 +133,7 @@ def _check(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) 
                 click.echo(reports.verdict_line(verdict))
             advance()
     if as_json:
-        say_json(reports.check_json(verdicts))
+        print_json(reports.check_json(verdicts))
     else:
         click.echo(reports.tally(verdicts))
     if any(verdict.error or verdict.set_aside for verdict in verdicts):
@@ -158,8 +158,8 @@ def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
             known.family if known else "",
             error=problem.message,
         )
-    _tell_set_aside(done.set_aside, scenario)
-    _tell_faults(done)
+    _print_set_aside(done.set_aside, scenario)
+    _print_faults(done)
     return Verdict(
         scenario.source,
         scenario.name,
@@ -193,7 +193,7 @@ def _of_family(
         )
 
 
-def _tell_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
+def _print_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
     for line in lines:
         complain(f"{line} (set aside)")
     if scenario.ignored:
@@ -202,7 +202,7 @@ def _tell_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
     return bool(lines)
 
 
-def _tell_faults(done: Run) -> None:
+def _print_faults(done: Run) -> None:
     """Plugins that raised; the sessions went on without them."""
     for number, cycle in enumerate(done.cycles, start=1):
         for fault in cycle.faults:

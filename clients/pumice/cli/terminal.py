@@ -37,7 +37,7 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 

@@ -21,7 +21,7 @@ from pumice.cli.replay.candidates import input_problems
 from pumice.cli.replay.files import readable_files, recording_files
 from pumice.cli.replay.verdicts import amount
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, say_json
+from pumice.cli.terminal import complain, console, json_option, print_json
 from pumice.evaluation import Options, Overrides
 from pumice.evaluation.changed_entries import names_by_kind
 from pumice.evaluation.processes import judge
@@ -126,7 +126,7 @@ def tune_command(
                 lambda batch: _keep(folder, batch),
             )
     if as_json:
-        say_json(_json(search, paths, folder, why))
+        print_json(_json(search, paths, folder, why))
     else:
         _print(search, paths, folder, why)
     if faulty := [one for one in search.evaluations if one.fault]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from pumice.client.enums import PauseReason, word_of
+from pumice.client.enums import PauseReason, member_of
 from pumice.client.values import Value, time_from
 from pumice.v1 import core_pb2, inspection_service_pb2
 from pumice.v1.object_pb2 import Kind
@@ -26,7 +26,7 @@ class Pause(Value):
     @staticmethod
     def from_proto(message: core_pb2.Pause) -> Pause:
         return Pause(
-            reason=word_of(PauseReason, core_pb2.PauseReason.DESCRIPTOR, message.reason),
+            reason=member_of(PauseReason, core_pb2.PauseReason.DESCRIPTOR, message.reason),
             message=message.message,
             begin_time=time_from(message.begin_time),
             kinds=tuple(map(kind_name, message.kinds)),

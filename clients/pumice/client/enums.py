@@ -141,7 +141,7 @@ class ReasonCode(StrEnum):
 E = TypeVar("E", bound=StrEnum)
 
 
-def word_of(words: type[E], protocol: EnumDescriptor, number: int) -> E:
+def member_of(words: type[E], protocol: EnumDescriptor, number: int) -> E:
     """The member for a number of the protocol's enum; UNSPECIFIED for a number it does not have."""
     found: E = _members(words, protocol).get(number, words["UNSPECIFIED"])
     return found

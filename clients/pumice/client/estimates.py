@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pumice.client.clusters import Pause
-from pumice.client.enums import StartOutcome, word_of
+from pumice.client.enums import StartOutcome, member_of
 from pumice.client.reasons import Reason
 from pumice.client.values import Value, seconds_from, time_from
 from pumice.v1 import estimate_pb2
@@ -72,7 +72,7 @@ class StartEstimate(Value):
         return StartEstimate(
             job=message.job,
             pod=message.pod,
-            outcome=word_of(StartOutcome, estimate_pb2.StartOutcome.DESCRIPTOR, message.outcome),
+            outcome=member_of(StartOutcome, estimate_pb2.StartOutcome.DESCRIPTOR, message.outcome),
             sentence=message.sentence,
             earliest_time=time_from(message.earliest_time),
             expected_time=time_from(message.expected_time),

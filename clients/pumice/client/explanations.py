@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pumice.client.clusters import Pause
-from pumice.client.enums import PodGroupPhase, Stage, StageResult, word_of
+from pumice.client.enums import PodGroupPhase, Stage, StageResult, member_of
 from pumice.client.estimates import StartEstimate
 from pumice.client.reasons import Reason
 from pumice.client.values import Value, time_from
@@ -25,8 +25,8 @@ class StageExplanation(Value):
     @staticmethod
     def from_proto(message: explanation_pb2.StageExplanation) -> StageExplanation:
         return StageExplanation(
-            stage=word_of(Stage, explanation_pb2.Stage.DESCRIPTOR, message.stage),
-            result=word_of(StageResult, explanation_pb2.StageResult.DESCRIPTOR, message.result),
+            stage=member_of(Stage, explanation_pb2.Stage.DESCRIPTOR, message.stage),
+            result=member_of(StageResult, explanation_pb2.StageResult.DESCRIPTOR, message.result),
             reasons=tuple(map(Reason.from_proto, message.reasons)),
         )
 
@@ -196,7 +196,7 @@ class Explanation(Value):
             job=message.job,
             pod=message.pod,
             queue=message.queue,
-            phase=word_of(PodGroupPhase, group_pb2.PodGroupPhase.DESCRIPTOR, message.phase),
+            phase=member_of(PodGroupPhase, group_pb2.PodGroupPhase.DESCRIPTOR, message.phase),
             sentence=message.sentence,
             stages=tuple(map(StageExplanation.from_proto, message.stages)),
             blocking_pod=message.blocking_pod,

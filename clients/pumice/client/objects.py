@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from pumice.client.enums import PodGroupPhase, QueueState, word_of
+from pumice.client.enums import PodGroupPhase, QueueState, member_of
 from pumice.client.reasons import Reason, why
 from pumice.client.sessions import QueueShare
 from pumice.client.values import Value, time_from
@@ -43,7 +43,7 @@ class Queue(Value):
         return Queue(
             name=message.share.name,
             parent=message.parent,
-            state=word_of(QueueState, group_pb2.QueueState.DESCRIPTOR, message.state),
+            state=member_of(QueueState, group_pb2.QueueState.DESCRIPTOR, message.state),
             weight=message.weight,
             priority=message.priority,
             reclaimable=message.reclaimable,
@@ -96,7 +96,7 @@ class Job(Value):
             name=message.name,
             uid=message.uid,
             queue=message.queue,
-            phase=word_of(PodGroupPhase, group_pb2.PodGroupPhase.DESCRIPTOR, message.phase),
+            phase=member_of(PodGroupPhase, group_pb2.PodGroupPhase.DESCRIPTOR, message.phase),
             priority=message.priority,
             min_member=message.min_member,
             pending_count=message.pending_count,

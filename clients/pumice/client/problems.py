@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pumice.client.enums import Severity, word_of
+from pumice.client.enums import Severity, member_of
 from pumice.client.values import Value
 from pumice.v1 import job_result_pb2
 
@@ -29,7 +29,7 @@ class Problem(Value):
     def from_proto(message: job_result_pb2.RequestProblem) -> Problem:
         enum = job_result_pb2.ProblemSeverity.DESCRIPTOR
         return Problem(
-            severity=word_of(Severity, enum, message.severity),
+            severity=member_of(Severity, enum, message.severity),
             source=message.source,
             kind=message.kind,
             key=message.key,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pumice.client.amounts import amount
-from pumice.client.enums import ReasonCode, word_of
+from pumice.client.enums import ReasonCode, member_of
 from pumice.client.values import Value
 from pumice.v1 import reason_pb2
 
@@ -57,7 +57,7 @@ class Reason(Value):
     def from_proto(message: reason_pb2.Reason) -> Reason:
         return Reason(
             author=message.author,
-            code=word_of(ReasonCode, reason_pb2.ReasonCode.DESCRIPTOR, message.code),
+            code=member_of(ReasonCode, reason_pb2.ReasonCode.DESCRIPTOR, message.code),
             task=message.task,
             have=message.have,
             need=message.need,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pumice.client.amounts import amount
-from pumice.client.enums import JobVerdict, Severity, word_of
+from pumice.client.enums import JobVerdict, Severity, member_of
 from pumice.client.errors import ErrorDetails, NotFoundError
 from pumice.client.estimates import StartEstimate
 from pumice.client.explanations import Explanation
@@ -91,7 +91,7 @@ class JobResult(Value):
         return JobResult(
             job=message.job,
             queue=message.queue,
-            verdict=word_of(JobVerdict, enum, message.verdict),
+            verdict=member_of(JobVerdict, enum, message.verdict),
             sentence=message.sentence,
             placed=tuple(PlacedPod(each.pod, each.node) for each in message.placed),
             pending_count=message.pending_count,

@@ -33,13 +33,13 @@ def assert_replay_identical(
     with Recording(recording) as held:
         found = compare_recording(held, scheduler_conf=conf, statuses=statuses)
     if not found.identical or not found.sessions or (strict and found.ending):
-        raise AssertionError(_told(Path(recording), found))
+        raise AssertionError(_failure_text(Path(recording), found))
     if found.ending:
         warnings.warn(f"{recording}: {found.ending}", RecordingWarning, stacklevel=2)
     return found
 
 
-def _told(path: Path, comparison: Comparison) -> str:
+def _failure_text(path: Path, comparison: Comparison) -> str:
     lines = [
         f"{path.name}: {comparison.differing_sessions} of {comparison.sessions} sessions differ"
     ]

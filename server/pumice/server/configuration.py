@@ -181,9 +181,9 @@ class _Reader:
         try:
             scheduler = registry.mode.read(parsed.data, registry.catalog())
         except ConfigurationError as error:
-            self.problems += [_told(problem, parsed) for problem in error.problems]
+            self.problems += [_problem_message(problem, parsed) for problem in error.problems]
             return default
-        self.problems += [_told(warning, parsed) for warning in scheduler.warnings]
+        self.problems += [_problem_message(warning, parsed) for warning in scheduler.warnings]
         return scheduler
 
     def _duration(self, path: str, message: Duration, default_ns: int) -> int:
@@ -225,7 +225,7 @@ def _base_settings(compat: Collection[str]) -> CacheSettings:
     return CacheSettings((KUBE_BATCH,), queue, compat=switches)
 
 
-def _told(problem: Problem, parsed: YamlText) -> configuration_pb2.ConfigurationProblem:
+def _problem_message(problem: Problem, parsed: YamlText) -> configuration_pb2.ConfigurationProblem:
     where = str(Problem(problem.path, "")).removesuffix(": ")
     return configuration_pb2.ConfigurationProblem(
         line=parsed.line_of(problem.path),

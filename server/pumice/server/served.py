@@ -258,7 +258,7 @@ class ServedCluster:
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
         ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._env.clock.ticks_ns())
-        self._told_drift(differing, ask, f"after a snapshot at op {seq}")
+        self._report_drift(differing, ask, f"after a snapshot at op {seq}")
         self._acknowledge(seq, rejected)
         if not snapshot.kinds:
             self.reporter.completed_snapshot()
@@ -275,9 +275,9 @@ class ServedCluster:
         if seq == self.state.applied_seq:
             differing = self.state.sums.differing(digests)
             ask = self._drift.compared(differing, self._env.clock.ticks_ns())
-            self._told_drift(ask, ask, f"at op {seq}")
+            self._report_drift(ask, ask, f"at op {seq}")
 
-    def _told_drift(self, differing: list[int], ask: list[int], where: str) -> None:
+    def _report_drift(self, differing: list[int], ask: list[int], where: str) -> None:
         self.reporter.compared(differing, where, alarm=self._drift.alarm)
         if ask:
             kinds, reason = map(object_pb2.Kind.ValueType, ask), f"digests differ {where}"
@@ -356,7 +356,7 @@ class ServedCluster:
         self.views.session_begins(self.state)
         result = self.state.session(now_ns)
         self.views.session_ended()
-        return self._told_session(result, self._timer.ended(clock.ticks_ns()))
+        return self._send_result(result, self._timer.ended(clock.ticks_ns()))
 
     def _forget_lost(self, now_ns: int) -> bool:
         """Forgets decisions that were lost with a stream; true if there was a reconnect."""
@@ -383,7 +383,7 @@ class ServedCluster:
         batches = status_batches(result, epoch=epoch, batch_bytes=size)
         return [_Response(status_batch=batch) for batch in batches]
 
-    def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
+    def _send_result(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         seq, size = self.state.applied_seq, self._env.limits.batch_bytes
         responses = write_result(result, self.state, epoch=self._identity[1], batch_bytes=size)
         self._send(*responses)

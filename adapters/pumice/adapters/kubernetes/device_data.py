@@ -145,7 +145,7 @@ class DeviceDataWatcher:
             namespace = settings.config_map.namespace
             reflectors.append(self._make(config.source, config, namespace))
         if settings.npus is not None:
-            store = NpuInfoStore(self._tell_npus)
+            store = NpuInfoStore(self._publish_npus)
             reflectors.append(self._make(settings.npus.source, store, settings.npus.namespace))
         running = (reflector.run() for reflector in reflectors)
         await asyncio.gather(self._note_listed(reflectors, settings), *running)
@@ -162,6 +162,6 @@ class DeviceDataWatcher:
             self._publish_configuration()
         self.is_known.set()
 
-    def _tell_npus(self, node: str, texts: dict[str, str]) -> None:
+    def _publish_npus(self, node: str, texts: dict[str, str]) -> None:
         data = PluginData(plugin=PLUGIN, name=f"npu/{node}", texts=texts)
         self._publish(DataSeen(data))

@@ -68,15 +68,15 @@ class TerminatingNamespaces:
         else:
             self._uids.pop(namespace, None)
         if is_terminating != was_terminating:
-            self._tell(namespace)
+            self._notify_listeners(namespace)
 
     def remove(self, namespace: str, uid: str) -> None:
         """Removes one namespace; another one that took its name stays."""
         if self._uids.get(namespace) == uid:
             del self._uids[namespace]
-            self._tell(namespace)
+            self._notify_listeners(namespace)
 
-    def _tell(self, namespace: str) -> None:
+    def _notify_listeners(self, namespace: str) -> None:
         for listener in self.listeners:
             listener(namespace)
 

@@ -57,7 +57,7 @@ class UsagePoller:
             self._changed.clear()
             settings = self._settings
             if settings is None:
-                self._tell({})
+                self._publish_usages({})
                 await self._changed.wait()
                 failures = 0
                 continue
@@ -91,10 +91,10 @@ class UsagePoller:
             log.warning("the usage of nodes cannot be polled: %s", one_line(error))
             return False
         self._metrics.count("usage_polls", result="done")
-        self._tell(found)
+        self._publish_usages(found)
         return True
 
-    def _tell(self, usages: Usages) -> None:
+    def _publish_usages(self, usages: Usages) -> None:
         for node, usage in sorted(usages.items()):
             numbers = {"cpu": usage.cpu, "memory": usage.memory, "time": usage.time}
             known = {key: number for key, number in numbers.items() if number is not None}

@@ -91,7 +91,7 @@ class ApplyPool:
     def refuse(self, refusal: Refusal) -> None:
         log.warning("%d decisions: %s", len(refusal.decisions), refusal.reason)
         for decision in refusal.decisions:
-            self._tell(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
+            self._report_outcome(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
 
     def drop_queued(self, *, tell: bool, complete_gangs: bool = False) -> None:
         """Drops what is not in a call right now, with or without telling the core.
@@ -218,7 +218,7 @@ class ApplyPool:
             return
         if not work.is_retry_reported:
             work.is_retry_reported = True
-            self._tell(work, verdict)
+            self._report_outcome(work, verdict)
         wait = asyncio.get_running_loop().create_task(self._wait(work, delay))
         self._waits[wait] = work
 
@@ -231,7 +231,7 @@ class ApplyPool:
         self._start_calls()
 
     def _finish(self, work: Work, verdict: Verdict) -> None:
-        self._tell(work, verdict)
+        self._report_outcome(work, verdict)
         if verdict.is_deposed:
             self._log_deposed()
             return
@@ -259,7 +259,7 @@ class ApplyPool:
         log.log(level, "%s of %s: %s", work.verb, work.name, verdict.reason)
         self._resync.add(pod, f"its {work.verb} ended with {shown_code(verdict.code)}")
 
-    def _tell(self, work: Work, verdict: Verdict) -> None:
+    def _report_outcome(self, work: Work, verdict: Verdict) -> None:
         self._metrics.count("outcomes", verb=work.verb, code=shown_code(verdict.code))
         self._report(
             Outcome(
@@ -282,7 +282,9 @@ class ApplyPool:
             self._metrics.count("dropped_decisions", verb=work.verb)
             log.debug("%s of %s dropped before it was applied", work.verb, work.name)
             if self._tells_of_dropped:
-                self._tell(work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied"))
+                self._report_outcome(
+                    work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied")
+                )
             else:
                 self._ledger.close([work.decision.id])
 

@@ -89,7 +89,7 @@ class Comparison:
         if self._compare(record, now) and record.node:
             return 0.0
         if left <= 0:
-            self._tell_waiting(record)
+            self._report_waiting(record)
         return left
 
     def propose_eviction(self, order: Evict, now: float) -> float:
@@ -196,7 +196,7 @@ class Comparison:
         else:
             self._tally.jobs_together += 1
 
-    def _tell_waiting(self, record: PodRecord) -> None:
+    def _report_waiting(self, record: PodRecord) -> None:
         """Reports a waiting job once, and after its start each waiting pod once."""
         if record.is_bind_compared or record.is_bind_told:
             return

@@ -13,7 +13,7 @@ from pumice.cli.demo.run import DemoRun
 from pumice.cli.demo.scenario import DemoScenario, socket_address
 from pumice.cli.demo.summary import Summary
 from pumice.cli.errors import InputProblem
-from pumice.cli.terminal import complain, json_option, say_json
+from pumice.cli.terminal import complain, json_option, print_json
 from pumice.client import Client, ClientSettings
 from pumice.recordings import SUFFIX
 
@@ -87,7 +87,7 @@ def demo_command(
         if summary is None:
             raise click.ClickException(f"the cluster left no report: {run.adapter.last_error()}")
     if as_json:
-        say_json(summary.figures)
+        print_json(summary.figures)
     else:
         click.echo(summary.text())
         if record is not None:

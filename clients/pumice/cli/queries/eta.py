@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from pumice.cli.errors import FAILED
 from pumice.cli.queries.explain import NAME, with_other_kind
-from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.pauses import pause_markup
 from pumice.cli.queries.suggestions import job_names, suggest
 from pumice.cli.terminal import console
@@ -50,7 +50,7 @@ def eta_command(name: str, is_pod: bool, hours: float, output: str, **connection
         for line in estimate_lines(estimate, datetime.now(UTC)):
             console().print(line, soft_wrap=True)
     else:
-        say(estimate.to_dict(), output)
+        print_value(estimate.to_dict(), output)
     expected = (StartOutcome.STARTED, StartOutcome.EXPECTED)
     return 0 if estimate.outcome in expected else FAILED
 

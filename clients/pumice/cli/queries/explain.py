@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from pumice.cli.errors import InputProblem
 from pumice.cli.groups import SuggestingGroup
-from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.pauses import pause_markup
 from pumice.cli.queries.schedule import read_manifests
 from pumice.cli.queries.suggestions import job_names, suggest
@@ -197,7 +197,7 @@ def with_other_kind(
 
 def _print(explanation: Explanation, output: str) -> None:
     if output != "table":
-        say(explanation.to_dict(), output)
+        print_value(explanation.to_dict(), output)
         return
     out = console()
     out.print(f"[bold]{escape(explanation.sentence)}[/]", soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pumice.cli.queries.options import core, core_options
-from pumice.cli.terminal import json_option, say_json
+from pumice.cli.terminal import json_option, print_json
 
 
 @click.command("forget")
@@ -24,7 +24,7 @@ def forget_command(name: str, force: bool, as_json: bool, **connection: Any) -> 
     with core(**connection) as client:
         epoch = client.forget_cluster(name, force=force)
     if as_json:
-        say_json({"cluster": name, "epoch": epoch})
+        print_json({"cluster": name, "epoch": epoch})
     else:
         click.echo(f"{name}: removed; its highest epoch was {epoch}")
     return 0

@@ -11,7 +11,7 @@ import click
 import yaml
 
 from pumice.cli.errors import FAILED, InputProblem
-from pumice.cli.terminal import say_json
+from pumice.cli.terminal import print_json
 from pumice.client import (
     AccessDeniedError,
     ArgumentError,
@@ -101,10 +101,10 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return output(short(with_format))
 
 
-def say(value: object, output: str) -> None:
+def print_value(value: object, output: str) -> None:
     """Prints a value as JSON or YAML."""
     if output == "json":
-        say_json(value)
+        print_json(value)
     else:
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
-from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.result_tables import print_result
 from pumice.cli.simulation.sources import read_manifest, read_text
 from pumice.cli.terminal import complain, warn
@@ -104,7 +104,7 @@ def schedule_command(
         print_problems(result.problems)
         print_result(result)
     else:
-        say(result.to_dict(), output)
+        print_value(result.to_dict(), output)
     if result.errors:
         return BAD_INPUT
     return FAILED if result.waiting else 0

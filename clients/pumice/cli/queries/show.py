@@ -11,7 +11,7 @@ import click
 from rich.markup import escape
 
 from pumice.cli.groups import SuggestingGroup
-from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.pauses import pause_markup, warn_if_paused
 from pumice.cli.queries.suggestions import namespaces, queue_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table, resources_of
@@ -63,7 +63,7 @@ def _print_items(
     elif output == "table":
         print_table(table(items))
     else:
-        say([item.to_dict() for item in items], output)
+        print_value([item.to_dict() for item in items], output)
 
 
 @show_group.command("clusters")
@@ -312,7 +312,7 @@ def session_command(session_number: int, output: str, **connection: Any) -> int:
     with core(**connection) as client:
         session = client.get_session(session_number)
     if output != "table":
-        say(session.to_dict(), output)
+        print_value(session.to_dict(), output)
         return 0
     for line in session_lines(session):
         console().print(line, soft_wrap=True)
@@ -330,7 +330,7 @@ def config_command(output: str, **connection: Any) -> int:
     with core(**connection) as client:
         active = client.get_config()
     if output != "table":
-        say(active.to_dict(), output)
+        print_value(active.to_dict(), output)
         return 0
     _print_config(active)
     return 0

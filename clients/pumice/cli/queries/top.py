@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.pauses import pause_markup
 from pumice.cli.queries.tables import (
     Column,
@@ -73,7 +73,7 @@ def top_command(
     """
     with core(**connection) as client:
         if output != "table":
-            say(_View(client, node_count, time_count).to_dict(), output)
+            print_value(_View(client, node_count, time_count).to_dict(), output)
         elif once or not sys.stdout.isatty():
             _View(client, node_count, time_count).print()
         else:

@@ -12,7 +12,7 @@ from pumice.cli.recording.copies import CutOptions, anonymise, cut, join
 from pumice.cli.recording.facts import info_json, print_info
 from pumice.cli.replay.files import opened_files, recording_files
 from pumice.cli.simulate import Moment
-from pumice.cli.terminal import complain, json_option, say_json, warn
+from pumice.cli.terminal import complain, json_option, print_json, warn
 from pumice.recordings.info import RecordingInfo
 from pumice.recordings.sections import Sections
 from pumice.recordings.selection import Selection
@@ -54,7 +54,7 @@ def info_command(recordings: tuple[Path, ...], strict: bool, as_json: bool) -> i
     gaps = [gap for gap in sections.gaps() if gap not in inside]
     gaps += map(str, sections.overlaps())
     if as_json:
-        say_json({"recordings": [info_json(info) for info in found], "gaps": gaps})
+        print_json({"recordings": [info_json(info) for info in found], "gaps": gaps})
     else:
         print_info(found, gaps)
     if strict and (gaps or inside):
@@ -99,10 +99,10 @@ def cut_command(
     selection = Selection(queues, without_queue, jobs, without_job)
     if from_ns is None and until_ns is None and not selection:
         raise click.UsageError("say what to cut: --from, --until, --queue, --job, --without-…")
-    told = cut(
+    result = cut(
         recording_files(recordings), output, CutOptions(from_ns, until_ns, selection, strict)
     )
-    return _tell(told, as_json)
+    return _print_result(result, as_json)
 
 
 @recording_group.command("join")
@@ -112,7 +112,7 @@ def cut_command(
 @json_option
 def join_command(recordings: tuple[Path, ...], output: Path, strict: bool, as_json: bool) -> int:
     """Joins consecutive recordings of one cluster into one file, in the order of time."""
-    return _tell(join(recording_files(recordings), output, strict=strict), as_json)
+    return _print_result(join(recording_files(recordings), output, strict=strict), as_json)
 
 
 @recording_group.command("anonymise")
@@ -144,14 +144,14 @@ def anonymise_command(
     key = b"" if key_file is None else key_file.read_bytes().strip()
     if key_file is not None and len(key) < _LEAST_KEY_BYTES:
         raise InputProblem(f"{key_file}: a key has at least {_LEAST_KEY_BYTES} bytes")
-    return _tell(anonymise(recording_files(recordings), output, key), as_json)
+    return _print_result(anonymise(recording_files(recordings), output, key), as_json)
 
 
-def _tell(told: dict[str, object], as_json: bool) -> int:
+def _print_result(result: dict[str, object], as_json: bool) -> int:
     if as_json:
-        say_json(told)
+        print_json(result)
         return 0
-    for note in told.get("notes", ()):  # type: ignore[attr-defined]
+    for note in result.get("notes", ()):  # type: ignore[attr-defined]
         warn(str(note))
-    click.echo(str(told["text"]))
+    click.echo(str(result["text"]))
     return 0

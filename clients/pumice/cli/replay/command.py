@@ -27,7 +27,7 @@ from pumice.cli.replay.redacting import write_redacted
 from pumice.cli.simulate import Moment
 from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.cli.terminal import complain, console, json_option, print_json, warn
 from pumice.evaluation import Candidate, Options
 from pumice.evaluation.candidate import CandidateError, check_configuration
 from pumice.recordings import Recording, RecordingError
@@ -282,7 +282,7 @@ def _compare(paths: list[Path], asked: _Comparing) -> int:
             codes.append(BAD_INPUT)
         sections.found += _sections(held, found)
     if len(paths) > 1 and not asked.session:
-        codes += _tell_gaps(sections, asked)
+        codes += _print_gaps(sections, asked)
     return max(codes)
 
 
@@ -292,7 +292,7 @@ def _code(found: Comparison) -> int:
     return 0 if found.identical else FAILED
 
 
-def _tell_gaps(sections: Sections, asked: _Comparing) -> list[int]:
+def _print_gaps(sections: Sections, asked: _Comparing) -> list[int]:
     gaps = sections.gaps()
     for gap in gaps:
         if asked.strict:
@@ -324,7 +324,7 @@ def _diff(held: Recording, asked: _Comparing) -> Comparison:
     if not found.sessions:
         _report_no_comparison(held, asked.session, asked.until_ns)
     if asked.as_json:
-        say_json(comparison_json(found))
+        print_json(comparison_json(found))
     else:
         print_comparison(found)
     return found
@@ -353,7 +353,7 @@ def _report_no_comparison(recording: Recording, session: int | None, until_ns: i
 def _redact(source: Path, target: Path, as_json: bool) -> int:
     write_redacted(source, target)
     if as_json:
-        say_json({"file": str(target), "recording": str(source)})
+        print_json({"file": str(target), "recording": str(source)})
     else:
         click.echo(f"{target}: {source} with other names; it replays like the original")
     return 0
@@ -367,7 +367,7 @@ def _export(recording: Path, session: int, path: Path, as_json: bool) -> int:
         raise InputProblem(str(error)) from None
     if as_json:
         found: dict[str, Any] = {"file": str(path), "recording": str(recording)}
-        say_json({**found, "session": session, "warning": warning})
+        print_json({**found, "session": session, "warning": warning})
         return 0
     click.echo(f"{path}: session {session} of {recording}; try 'pumice simulate --check {path}'")
     if warning:

@@ -13,7 +13,7 @@ from pumice.cli.replay.files import readable_files
 from pumice.cli.replay.page import html_page
 from pumice.cli.replay.plot import svg_plot
 from pumice.cli.replay.verdicts import print_ranking, print_what_if, ranking_json, what_if_json
-from pumice.cli.terminal import complain, say_json
+from pumice.cli.terminal import complain, print_json
 from pumice.evaluation import Candidate, Options, WhatIf, fault_text, what_if
 from pumice.evaluation.processes import judge
 from pumice.evaluation.ranking import Ranked, ranked
@@ -52,7 +52,7 @@ def judge_candidates(asked: Judgement, progress: Progress) -> int:
     judged = [one for one in order if asked.options.allow_faults or not one.run.faults]
     if judged:
         _write(asked, paths, judged)
-        _tell(asked, judged)
+        _print_ranking(asked, judged)
     return max(codes)
 
 
@@ -65,10 +65,10 @@ def _runs(asked: Judgement, paths: Sequence[Path], progress: Progress) -> list[W
         return run_all(asked.candidates)
 
 
-def _tell(asked: Judgement, judged: Sequence[Ranked]) -> None:
+def _print_ranking(asked: Judgement, judged: Sequence[Ranked]) -> None:
     several = len(asked.candidates) > 1
     if asked.as_json:
-        say_json(ranking_json(judged) if several else what_if_json(judged[0].run))
+        print_json(ranking_json(judged) if several else what_if_json(judged[0].run))
         return
     for one in reversed(judged):
         print_what_if(one.run)

@@ -115,18 +115,20 @@ def _outcome(decisions: Iterable[Decision], world: World) -> Outcome:
 
 def _conditions(group: PodGroup) -> tuple[tuple[str, ...], ...]:
     """Type, status, reason and message of each condition."""
-    return tuple((c.type, _word(c.status), c.reason, c.message) for c in group.status.conditions)
+    return tuple(
+        (c.type, _status_name(c.status), c.reason, c.message) for c in group.status.conditions
+    )
 
 
 def _pod_condition(pod: Pod) -> tuple[str, ...]:
     """Status, reason and message of PodScheduled, and the nominated node; empty: there is none."""
     for c in pod.conditions:
         if c.type == "PodScheduled":
-            return (_word(c.status), c.reason, c.message, pod.nominated_node_name)
+            return (_status_name(c.status), c.reason, c.message, pod.nominated_node_name)
     return ()
 
 
-def _word(status: ConditionStatus.ValueType) -> str:
+def _status_name(status: ConditionStatus.ValueType) -> str:
     return ConditionStatus.Name(status).removeprefix("CONDITION_STATUS_").capitalize()
 
 

@@ -14,15 +14,15 @@ from pumice.core.session.closing.conditions import (
     UNSCHEDULABLE,
     fit_text,
     is_found_unschedulable,
-    tell_pod,
+    set_pod_condition,
 )
 from pumice.core.session.closing.statuses import (
     differs,
     is_placed,
     is_quiet,
     is_shown,
+    record_waiting,
     status_with,
-    tell_waiting,
 )
 from pumice.core.session.session import Session
 
@@ -57,14 +57,14 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     for state in _NOT_PLACED:
         for task in job.index.in_order(state):
             if not task.gated:
-                changes += tell_pod(session, task, UNSCHEDULABLE, text)
+                changes += set_pod_condition(session, task, UNSCHEDULABLE, text)
     if job.origin is not Origin.POD_GROUP:
         job.note_status(status)
         # Only the conditions of its pods show what was reported before.
         is_new = bool(job.index.pending) and bool(changes)
     # A job that is left out was reported already.
     if is_new and session.cache.assumptions.why_cooling(job.id, session.now_ns) is None:
-        tell_waiting(session, job, text)
+        record_waiting(session, job, text)
     return changes
 
 

@@ -122,7 +122,7 @@ def _why(facts: Facts, reasons: tuple[Reason, ...]) -> str:
     if facts.no_tree:
         return facts.no_tree
     texts: list[str] = []
-    telling = _telling(reasons)
+    telling = _informative(reasons)
     if facts.too_large and any(reason.code in _OF_SIZE for reason in telling):
         texts.append(_too_large(facts))
         telling = [reason for reason in telling if reason.code not in _OF_SIZE]
@@ -145,7 +145,7 @@ def _too_large(facts: Facts) -> str:
     return f"{facts.blocking} asks for {asked}, and no node has {there}"
 
 
-def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
+def _informative(reasons: tuple[Reason, ...]) -> list[Reason]:
     """Without reasons that add nothing: that a gang of one is short by one, and repeated limits."""
     said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
     if any(is_about_no_node(reason.nodes) for reason in said):

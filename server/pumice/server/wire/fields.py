@@ -82,13 +82,13 @@ def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choi
     try:
         return choices[number]
     except KeyError:
-        allowed = ", ".join(f"{n} ({_word(choices[n])})" for n in sorted(choices))
+        allowed = ", ".join(f"{n} ({_choice_name(choices[n])})" for n in sorted(choices))
         problem = f"{number} has no meaning here; use one of {allowed}"
         kind = FieldError if number == 0 else UnknownValueError
         raise kind(field, problem) from None
 
 
-def _word(choice: Enum | str) -> str:
+def _choice_name(choice: Enum | str) -> str:
     return choice or "unspecified" if isinstance(choice, str) else choice.name
 
 

@@ -118,10 +118,10 @@ def pod_condition(session: Session, job: Job, task: Task, text: str) -> list[Pod
     if task.gated:
         return []
     reason, message, nominated = task_reason(job, task)
-    return tell_pod(session, task, reason, message or text, nominated)
+    return set_pod_condition(session, task, reason, message or text, nominated)
 
 
-def tell_pod(
+def set_pod_condition(
     session: Session, task: Task, reason: str, message: str, nominated: str = ""
 ) -> list[PodConditionChanged]:
     """Changes the pod's condition and records an event, unless the condition says so already."""

@@ -120,10 +120,10 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
         if state in job.index.by_status:
             waiting += job.index.in_order(state)
     is_waiting = status.phase in WAITING_PHASES
-    is_told = changed and not (is_waiting and is_placed(job))
-    text = wait_text(session, job) if waiting or (is_told and is_waiting) else ""
-    if is_told:
-        _tell(session, job, status.phase, held_back or text)
+    is_reported = changed and not (is_waiting and is_placed(job))
+    text = wait_text(session, job) if waiting or (is_reported and is_waiting) else ""
+    if is_reported:
+        _record_status(session, job, status.phase, held_back or text)
     for task in waiting:
         changes += pod_condition(session, job, task, text)
     return changes
@@ -151,7 +151,7 @@ _counts = attrgetter("phase", "running", "succeeded", "failed")
 _content = attrgetter("type", "status", "reason", "message")
 
 
-def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
+def _record_status(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
     """Records an event about a status that changed, unless the stored condition says the same."""
     if phase not in WAITING_PHASES:
         session.record_event(job, SCHEDULED, "pod group is ready")
@@ -162,10 +162,10 @@ def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
         if phase is not _INQUEUE:
             session.record_event(job, UNSCHEDULABLE, text, warning=True)
     else:
-        tell_waiting(session, job, text)
+        record_waiting(session, job, text)
 
 
-def tell_waiting(session: Session, job: Job, text: str) -> None:
+def record_waiting(session: Session, job: Job, text: str) -> None:
     """Records the event of a job with pods that wait."""
     message = f"{len(job.index.pending)}/{len(job.index)} tasks in gang unschedulable: {text}"
     session.record_event(job, UNSCHEDULABLE, message, warning=True)

@@ -36,18 +36,18 @@ class SimulatedNode:
                     self._plugins.append((options, make(task, row) if filled else None))
 
     def remove(self, victim: Task) -> str | None:
-        problem = self._tell_plugins(lambda copy: copy.remove(victim))
+        problem = self._notify_plugins(lambda copy: copy.remove(victim))
         if problem is None:
             self._future += self._table.vector(victim.class_)
         return problem
 
     def add(self, victim: Task) -> str | None:
-        problem = self._tell_plugins(lambda copy: copy.add(victim))
+        problem = self._notify_plugins(lambda copy: copy.add(victim))
         if problem is None:
             self._future -= self._table.vector(victim.class_)
         return problem
 
-    def _tell_plugins(self, change: Callable[[Simulation], str | None]) -> str | None:
+    def _notify_plugins(self, change: Callable[[Simulation], str | None]) -> str | None:
         for options, copy in self._plugins:
             if options.enabled("enablePreemptable") or options.enabled("enabledAllocatable"):
                 if copy is None:

@@ -209,7 +209,7 @@ class Placement:
             return False
         if task.gated:
             session.lift_gate(task)
-            self._say(job, Reason(self._author, ReasonCode.GATED, task=task.name))
+            self._add_reason(job, Reason(self._author, ReasonCode.GATED, task=task.name))
             return False
         if task.role and job.fit_errors and task.role in job.failed_roles(sub_job):
             text = (
@@ -226,7 +226,7 @@ class Placement:
         reasons = self._session.reasons.get(job.id, ())
         if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in reasons):
             reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
-            self._say(job, reason)
+            self._add_reason(job, reason)
 
     def _place(
         self, statement: Statement, job: Job, task: Task, within: Mask | None
@@ -274,15 +274,15 @@ class Placement:
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
-        self._say(job, reason)
+        self._add_reason(job, reason)
 
     def explain_queue(self, job: Job, code: ReasonCode, tasks: list[Task]) -> None:
         """Adds what the queue has against each of the tasks."""
         about = (job.queue,) if code is ReasonCode.QUEUE_NOT_OPEN else ()
         for task in tasks:
-            self._say(job, Reason(self._author, code, task=task.name, subjects=about))
+            self._add_reason(job, Reason(self._author, code, task=task.name, subjects=about))
 
-    def _say(self, job: Job, reason: Reason) -> None:
+    def _add_reason(self, job: Job, reason: Reason) -> None:
         if self.is_trial and (
             reason.code in _OF_NODES or reason in self._session.reasons.get(job.id, ())
         ):

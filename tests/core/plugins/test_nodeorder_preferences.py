@@ -31,7 +31,8 @@ from pumice.core.model.selectors import (
     Toleration,
 )
 from pumice.core.model.status import TaskStatus
-from tests.core.builders import node, pod, pod_group, queue
+from pumice.core.session.policies import CandidateTerms
+from tests.core.builders import fill, node, pod, pod_group, queue
 from tests.core.plugins.opened import Opened, options
 from tests.core.plugins.test_nodeorder_against_plain import WEIGHTS
 from tests.core.plugins.verdicts import scores
@@ -266,6 +267,22 @@ def test_pods_of_a_service_are_spread_by_default() -> None:
     assert points(opened) == [100 * (best + min(raw) - score) // best for score in raw]
 
 
+def test_services_without_pods_share_a_term_until_their_first_pod_is_placed() -> None:
+    of_y = LabelSelector((Requirement("app", Operator.IN, ("y",)),))
+    other = Workload("uid-t", "Service", "ns", "t", of_y)
+    pods = [labelled(name, app) for name, app in (("a", "x"), ("b", "x"), ("c", "y"), ("p", "x"))]
+    opened = opened_with(*three_nodes(), *pods, service(), other, podtopologyspread=1)
+    rule = opened.hooks.task_batch_score["nodeorder"]
+    assert isinstance(rule, CandidateTerms)
+    first, second, others = (rule.terms(task) for task in opened.tasks("a", "b", "c"))
+    assert first == second == others
+    assert points(opened) == [100, 100, 100]
+    opened.session.statement().allocate(opened.task("a"), "n1")
+    assert rule.terms(opened.task("b")) != first
+    assert rule.terms(opened.task("c")) == first
+    assert points(opened)[0] < points(opened)[2]
+
+
 def test_by_default_a_node_without_a_zone_is_scored_by_its_host() -> None:
     nodes = *three_nodes(), node("n4", labels={HOST: "n4"})
     objects = *nodes, labelled("old", "x", "n1"), labelled("p", "x"), service()
@@ -322,3 +339,20 @@ def test_leaving_pods_are_not_counted() -> None:
 @pytest.mark.parametrize("number", [2, 3, 5, 7, 100, 5002])
 def test_the_logarithm_is_the_usual_one(number: int) -> None:
     assert natural_log(number) == pytest.approx(log(number), rel=1e-15)
+
+
+def test_pods_are_kept_by_label_while_sessions_ask_for_them() -> None:
+    objects = *three_nodes(), labelled("a", "x"), service()
+    opened = opened_with(*objects, podtopologyspread=1)
+    engine, pods = opened.engine, opened.engine.cache.pods
+    engine.schedule(1)
+    assert [*pods._by_label] == ["app"]
+    for number in range(2, 13):
+        engine.schedule(number)
+    assert not pods._by_label
+    # The second pod is spread from the first one, which is found again.
+    fill(engine, labelled("b", "x"))
+    engine.schedule(13)
+    nodes = {engine.cache.tasks[f"uid-{name}"].node_name for name in "ab"}
+    assert "" not in nodes
+    assert len(nodes) == 2

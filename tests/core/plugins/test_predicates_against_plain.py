@@ -117,3 +117,11 @@ def test_counts_that_followed_two_sessions_equal_a_recount(seed: int) -> None:
                 counts[row] += 1
         assert tally.counts.tolist() == counts
         assert tally.total == sum(counts)
+    for label, pods in cache.pods._by_label.items():
+        placed = {
+            (task.pod.labels[label], task.uid, cache.table.row_of(task.node_name))
+            for task in standing
+            if label in task.pod.labels
+        }
+        known = pods.by_value.items()
+        assert {(v, uid, row) for v, of in known for uid, (_, row) in of.items()} == placed

@@ -7,7 +7,7 @@ Most pods have no such rules and match none; for them only the class is checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -107,6 +107,18 @@ class PodTally:
             )
             known = self._by_value[key] = (column, sums.astype(np.int64))
         return known[1]
+
+
+# Value -> uid -> (task, row).
+_PodsByValue = dict[str, dict[str, tuple[Task, int]]]
+
+
+@dataclass(slots=True)
+class _LabelledPods:
+    """Pods on nodes by the value of one label, and the last session that asked for them."""
+
+    by_value: _PodsByValue = field(default_factory=dict)
+    age: int = 0
 
 
 class ExistingTerm:
@@ -222,8 +234,8 @@ class PodIndex:
         self.volume_log: list[tuple[int, Task, int]] = []
         self._tallies: dict[PodQuestion, PodTally] = {}
         self._asked: SelectorIndex[PodTally] = SelectorIndex()
-        # Label -> value -> uid -> (task, row), for labels that questions have named.
-        self._by_label: dict[str, dict[str, dict[str, tuple[Task, int]]]] = {}
+        # For labels that questions have named.
+        self._by_label: dict[str, _LabelledPods] = {}
 
     def _preferences(self, spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
         weight = self.hard_affinity_weight
@@ -260,16 +272,15 @@ class PodIndex:
         self.preferred.prune()
         oldest = self._age - _KEPT_SESSIONS
         kept = {q: t for q, t in self._tallies.items() if t.age > oldest}
-        if len(kept) == len(self._tallies):
+        if len(kept) < len(self._tallies):
+            self._tallies, self._asked = kept, SelectorIndex()
+            for question, tally in kept.items():
+                self._asked.add(question.selector, tally)
+        if all(pods.age > oldest for pods in self._by_label.values()):
             return
-        self._tallies = kept
-        self._asked = SelectorIndex()
-        labels = set()
-        for question, tally in kept.items():
-            self._asked.add(question.selector, tally)
-            demand = demanded(question.selector)
-            labels.add(demand.key if demand else "")
-        self._by_label = {key: tasks for key, tasks in self._by_label.items() if key in labels}
+        for demand in filter(None, [demanded(question.selector) for question in kept]):
+            self._by_label[demand.key].age = self._age
+        self._by_label = {key: pods for key, pods in self._by_label.items() if pods.age > oldest}
 
     def forget_classes(self, classes: Iterable[TaskClass]) -> None:
         """No task has these classes any more."""
@@ -296,9 +307,9 @@ class PodIndex:
             for tally in tallies:
                 if tally.question.counts(task):
                     tally.change(row, sign)
-            for key, values in self._by_label.items():
+            for key, pods in self._by_label.items():
                 if key in labels:
-                    _change(values, labels[key], task.uid, (task, row), sign)
+                    _change(pods.by_value, labels[key], task.uid, (task, row), sign)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -347,15 +358,28 @@ class PodIndex:
         if demand is None:
             yield from self._all(in_view)
             return
-        values = self._by_label.get(demand.key)
-        if values is None:
-            values = self._by_label[demand.key] = {}
-            for task, row in self._all(in_view):
-                value = task.pod.labels.get(demand.key)
-                if value is not None:
-                    values.setdefault(value, {})[task.uid] = (task, row)
+        by_value = self._labelled(demand.key, in_view)
         for value in dict.fromkeys(demand.values):
-            yield from values.get(value, {}).values()
+            yield from by_value.get(value, {}).values()
+
+    def selects_none(self, selector: LabelSelector, in_view: Callable[[Task], bool]) -> bool:
+        """Whether surely no pod is selected, as by a Service whose first pod is about to be placed."""
+        demand = demanded(selector)
+        if demand is None:
+            return False
+        return self._labelled(demand.key, in_view).keys().isdisjoint(demand.values)
+
+    def _labelled(self, label: str, in_view: Callable[[Task], bool]) -> _PodsByValue:
+        """The pods with a label, kept up from now on."""
+        pods = self._by_label.get(label)
+        if pods is None:
+            pods = self._by_label[label] = _LabelledPods()
+            for task, row in self._all(in_view):
+                value = task.pod.labels.get(label)
+                if value is not None:
+                    pods.by_value.setdefault(value, {})[task.uid] = (task, row)
+        pods.age = self._age
+        return pods.by_value
 
     def _all(self, in_view: Callable[[Task], bool]) -> Iterator[tuple[Task, int]]:
         for row, entry in enumerate(self._table.rows):

@@ -17,6 +17,7 @@ from pumice.core.session.session import Session
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+_COUNTS_NONE = LabelSelector()
 _TermKey = tuple[TaskClass, str, tuple[SpreadConstraint, ...], tuple[bool, ...]]
 
 
@@ -41,7 +42,7 @@ class SpreadPreferences:
         self._defaults = Memo(self._make_default)
         self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
         nobody = np.zeros(len(session.table), dtype=np.int32)
-        self._nobody = PodTally(PodQuestion(None, LabelSelector(), alive=True), nobody)
+        self._nobody = PodTally(PodQuestion(None, _COUNTS_NONE, alive=True), nobody)
         # Nodes whose pods count, by class and the policies of a constraint.
         self._included: dict[tuple[TaskClass, bool, bool], Mask] = {}
 
@@ -56,7 +57,11 @@ class SpreadPreferences:
             selector = self._selectors.selector_for(pod)
             if selector is None:
                 return None
-            return self._defaults[class_, pod.namespace, selector, selector.matches(pod.labels)]
+            namespace, itself = pod.namespace, selector.matches(pod.labels)
+            if self._session.pods.selects_none(selector):
+                # All tasks of the class without pods to be spread from have one term.
+                namespace, selector = "", _COUNTS_NONE
+            return self._defaults[class_, namespace, selector, itself]
         constraints = self._soft[class_]
         if not constraints:
             return None

@@ -39,6 +39,10 @@ class SessionPods:
         question = PodQuestion(namespaces, selector, alive)
         return self._index.tally(question, self._session.moves.is_in_kube_view)
 
+    def selects_none(self, selector: LabelSelector) -> bool:
+        """Whether surely no pod on a node is selected."""
+        return self._index.selects_none(selector, self._session.moves.is_in_kube_view)
+
     def counted_by(self, constraint: SpreadConstraint, namespace: str) -> PodTally | None:
         """Pods that a spread constraint counts; None: a selector without requirements counts none."""
         selector = constraint.selector

@@ -58,6 +58,11 @@ def test_a_pod_that_is_selected_no_more_is_reset() -> None:
     assert reconcile(same) == NOTHING
 
 
+def notes(api: FakeApi, name: str) -> dict[str, str]:
+    held: dict[str, str] = api.get("pods", "ns", name)["metadata"].get("annotations", {})
+    return held
+
+
 async def test_pods_follow_configurations(fake_api: FakeApi, loops: Loops) -> None:
     fake_api.resources |= {CONFIGURATIONS}
     for name, app in (("a", "web"), ("b", "db")):
@@ -65,17 +70,13 @@ async def test_pods_follow_configurations(fake_api: FakeApi, loops: Loops) -> No
         fake_api.put("pods", {"metadata": metadata, "spec": {}})
     loops.start(ColocationController(ControllerOptions()))
 
-    def note(name: str) -> str | None:
-        held = fake_api.get("pods", "ns", name)["metadata"].get("annotations", {})
-        found: str | None = held.get(CONFIGURATION)
-        return found
-
     metadata = {"name": "one", "namespace": "ns"}
     body = {"metadata": metadata, "spec": {"selector": WEB, "memoryQos": QOS}}
     fake_api.put(CONFIGURATIONS, body)
-    await until(lambda: (note("a"), note("b")) == (TEXT, None))
+    await until(lambda: notes(fake_api, "a").get(CONFIGURATION) == TEXT)
+    assert CONFIGURATION not in notes(fake_api, "b")
     fake_api.remove(CONFIGURATIONS, "ns", "one")
-    await until(lambda: note("a") == "{}")
+    await until(lambda: notes(fake_api, "a").get(CONFIGURATION) == "{}")
 
 
 def watches_of_pods(api: FakeApi) -> int:
@@ -101,20 +102,16 @@ async def test_pods_are_watched_only_while_configurations_need_it(
     await until(lambda: len(pods) == 0)
     assert not loop.why_stale()
     # A write that was on its way is taken back when its answer comes.
-    await until(
-        lambda: fake_api.get("pods", "ns", "b")["metadata"]["annotations"] == {CONFIGURATION: "{}"}
-    )
+    await until(lambda: notes(fake_api, "b") == {CONFIGURATION: "{}"})
 
 
 async def test_settings_of_a_deleted_configuration_are_taken_back_at_the_start(
     fake_api: FakeApi, loops: Loops
 ) -> None:
     fake_api.resources |= {CONFIGURATIONS}
-    notes = {CONFIGURATION_NAME: "gone", CONFIGURATION: TEXT}
-    metadata = {"name": "a", "namespace": "ns", "annotations": notes}
+    held = {CONFIGURATION_NAME: "gone", CONFIGURATION: TEXT}
+    metadata = {"name": "a", "namespace": "ns", "annotations": held}
     fake_api.put("pods", {"metadata": metadata, "spec": {}})
     loop = loops.start(ColocationController(ControllerOptions()))
-    await until(
-        lambda: fake_api.get("pods", "ns", "a")["metadata"]["annotations"] == {CONFIGURATION: "{}"}
-    )
+    await until(lambda: notes(fake_api, "a") == {CONFIGURATION: "{}"})
     await until(lambda: len(loop.caches[WATCHED_PODS]) == 0)

@@ -27,13 +27,13 @@ class Adapters:
         health: str = "",
         *,
         core: str = "",
-        lease_seconds: tuple[float, float, float] = (2.0, 1.0, 0.1),
+        lease_seconds: tuple[float, float, float] = (30.0, 20.0, 0.1),
         core_seconds: float = 10.0,
         shutdown: Shutdown | None = None,
         config_map: ConfigMapKey | None = None,
         default_configuration: bool = True,
     ) -> "asyncio.Task[None]":
-        # Seconds as short as a test can bear; they keep the order that is asked of them.
+        # The lease outlasts every pause of a busy machine; the last figure is the retry period.
         lease = LeaseOptions(name, "volcano-system", "volcano", *lease_seconds)
         settings = AdapterSettings(
             kubeconfig="",

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.adapters.kubernetes.selectors import has_label, matches_field
 from tests.adapters.kubernetes.trouble import Trouble
 
 __all__ = ["FakeApi", "Object", "Trouble", "running_api"]
@@ -48,6 +49,8 @@ class FakeApi:
         self._news = asyncio.Event()
         self._pages: list[tuple[str, list[Object]]] = []
         self.open_watches = 0
+        # Calls without an answer, other than watches.
+        self.in_flight = 0
 
     def put(self, resource: str, body: Object) -> Object:
         metadata = body.setdefault("metadata", {})
@@ -117,6 +120,15 @@ class FakeApi:
         self.calls.append((request.method, request.path, query))
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _status(401, "Unauthorized", "Unauthorized")
+        if "watch" in query:
+            return await self._treat(request)
+        self.in_flight += 1
+        try:
+            return await self._treat(request)
+        finally:
+            self.in_flight -= 1
+
+    async def _treat(self, request: web.Request) -> web.StreamResponse:
         for trouble in self.trouble:
             if trouble.strikes(request.method, request.path_qs):
                 return await self._suffer(trouble, request)
@@ -173,8 +185,8 @@ class FakeApi:
         terms = [t for t in request.query.get("fieldSelector", "").split(",") if t]
         labels = [t for t in request.query.get("labelSelector", "").split(",") if t]
         return lambda body: (
-            all(_matches(body, term) for term in terms)
-            and all(_has_label(body, term) for term in labels)
+            all(matches_field(body, term) for term in terms)
+            and all(has_label(body, term) for term in labels)
         )
 
     def _list(self, request: web.Request, resource: str) -> web.Response:
@@ -352,22 +364,6 @@ def _merge(held: Object, patch: Object, *, strategic: bool) -> None:
             held[name] = [g for g in held.get(name, []) if g["name"] not in gone]
         else:
             held[name] = value
-
-
-def _matches(body: Object, term: str) -> bool:
-    negative = "!=" in term
-    path, _, value = term.partition("!=" if negative else "=")
-    found: Any = body
-    for part in path.split("."):
-        found = found.get(part, {}) if isinstance(found, dict) else {}
-    return ((found or "") == value) != negative
-
-
-def _has_label(body: Object, term: str) -> bool:
-    key, equals, value = term.removeprefix("!").partition("=")
-    labels = body.get("metadata", {}).get("labels") or {}
-    has_label = key in labels and (not equals or labels[key] == value)
-    return has_label != term.startswith("!")
 
 
 def _status(

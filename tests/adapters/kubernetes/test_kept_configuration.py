@@ -14,7 +14,7 @@ from pumice.v1.configuration_pb2 import ConfigurationProblem
 from tests.adapters.fake_clock import CountingBackoff, until
 from tests.adapters.fake_core import ServedStream, serve
 from tests.adapters.kubernetes.adapters import Adapters
-from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
+from tests.adapters.kubernetes.fake_api import FakeApi, Object, Trouble
 
 KEY = ConfigMapKey("volcano-system", "conf")
 KEPT = "volcano-last-good-configuration"
@@ -158,8 +158,12 @@ async def test_a_refusal_is_an_event_on_the_config_map(adapters: Adapters) -> No
     put(adapters.api, "bad")
     adapters.start("a", config_map=KEY)
     core = await judged(adapters)
-    await until(lambda: adapters.api.made("POST", "/events"))
-    events = [body for key, body in adapters.api.objects.items() if key[0] == "events"]
+
+    def told() -> list[Object]:
+        return [body for key, body in adapters.api.objects.items() if key[0] == "events"]
+
+    await until(told)
+    events = told()
     assert [(one["involvedObject"]["kind"], one["reason"]) for one in events] == [
         ("ConfigMap", "InvalidConfiguration")
     ]

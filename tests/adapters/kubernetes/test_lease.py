@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -12,22 +12,37 @@ from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import end_tasks
 from pumice.adapters.runtime.metrics import Metrics
-from tests.adapters.fake_clock import FakeClock, until
+from tests.adapters.fake_clock import FakeClock, settle, until
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 
 LEASES = "leases.coordination.k8s.io"
 
 
-class Candidates:
+class Calls:
+    """A session that counts the calls without an answer."""
+
     def __init__(self, session: ApiSession) -> None:
         self._session = session
+        self.in_flight = 0
+
+    async def call(self, *given: Any, **named: Any) -> bytes:
+        self.in_flight += 1
+        try:
+            return await self._session.call(*given, **named)
+        finally:
+            self.in_flight -= 1
+
+
+class Candidates:
+    def __init__(self, session: ApiSession) -> None:
+        self.calls = Calls(session)
         self._tasks: list[asyncio.Task[None]] = []
         self.lost: list[str] = []
         self.clock = FakeClock(1_800_000_000.0)
 
     def add(self, name: str, clock: FakeClock | None = None) -> LeaseEpochs:
         lease = LeaseEpochs(
-            self._session,
+            cast(ApiSession, self.calls),
             LeaseOptions(identity=name),
             clock or self.clock,
             Metrics(),
@@ -55,11 +70,13 @@ def held(api: FakeApi) -> dict[str, Any]:
 
 
 async def tick(candidates: Candidates, api: FakeApi, seconds: float) -> None:
-    """Moves the clock on in small steps, each with time for the network."""
+    """Moves the clock on in small steps, and lets every call end before the next step."""
     end = candidates.clock.now() + seconds
     while candidates.clock.now() < end:
         await candidates.clock.advance(0.5)
-        await asyncio.sleep(0.005)
+        while candidates.calls.in_flight:
+            await until(lambda: not candidates.calls.in_flight)
+            await settle()
 
 
 async def test_the_first_one_leads_with_an_epoch_of_its_time(

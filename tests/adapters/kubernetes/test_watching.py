@@ -173,14 +173,16 @@ async def test_resources_without_a_definition_are_found_when_they_appear(
     fake_api.resources.discard(PODGROUPS)
     cluster = watched()
     await until(lambda: cluster.synced)
-    asked = len(fake_api.made("GET", "/podgroups$"))
+    # The PodGroups of Kubernetes itself have no definition to wait for.
+    found = [path for _, path, _ in fake_api.made("GET", "/podgroups$")]
+    asked = [path for path in found if "/apis/scheduling.k8s.io/" not in path]
     fake_api.resources.add(PODGROUPS)
     fake_api.put(PODGROUPS, group("g1"))
     name = "customresourcedefinitions.apiextensions.k8s.io"
     fake_api.put(name, {"metadata": {"name": PODGROUPS}})
     await until(lambda: cluster.names("pod_group") == ["g1"])
-    # Nobody asked for objects of a kind that was not there.
-    assert asked <= 4
+    # Nobody asked again for objects of a kind that was not there.
+    assert len(set(asked)) == len(asked)
 
 
 async def test_a_definition_that_goes_takes_its_objects_with_it(
@@ -221,7 +223,7 @@ async def test_an_object_that_cannot_be_read_is_reported_and_stops_nobody(
     await until(lambda: cluster.synced)
     assert cluster.names("pod") == ["good"]
     assert metrics.counted("bad_objects", kind="pod") == 1
-    await until(lambda: fake_api.made("POST", "/namespaces/ns/events"))
+    await until(lambda: "events" in {resource for resource, _, _ in fake_api.objects})
     event = next(o for key, o in fake_api.objects.items() if key[0] == "events")
     assert event["involvedObject"]["uid"] == uid
     assert event["type"] == "Warning"

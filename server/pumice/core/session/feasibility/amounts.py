@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -41,10 +41,8 @@ class AmountScore:
 
     def evaluate(self, rows: NodeRows) -> Floats:
         capacity = rows.kube_allocatable[:2]
+        # Floats have all that is computed here exactly, for nodes with cpu and memory.
         is_usual = bool(((capacity > 0) & (capacity < _EXACT_BELOW)).all())
-        weights = (self.least, self.most, self.balanced)
-        if is_usual and weights == (1.0, 0.0, 1.0) and self.has_balance and not self.card:
-            return self._least_and_balanced(rows)
         total: Floats = np.zeros(len(rows))
         if self.least or self.most:
             free = capacity - rows.kube_non_zero
@@ -55,47 +53,22 @@ class AmountScore:
                 used = np.minimum(capacity - free, capacity)
                 total += self.most * _mean(used, capacity, is_usual=is_usual)
         if self.has_balance:
-            total += self.balanced * self._balance(rows)
+            total += self.balanced * self._balance(rows, is_usual=is_usual)
         return total
 
-    def _balance(self, rows: NodeRows) -> Floats:
-        """Any number of dimensions, which a node may lack."""
-        columns, asked = [0, 1], [[self.milli_cpu], [self.memory]]
+    def _balance(self, rows: NodeRows, *, is_usual: bool) -> Floats:
         column = rows.column(self.card) if self.card else None
+        used, capacity = rows.kube_requested[:2], rows.kube_allocatable[:2]
+        asked, evenness = [[self.milli_cpu], [self.memory]], _evenness
         if column is not None:
-            columns.append(column)
+            columns = [0, 1, column]
+            used, capacity = rows.kube_requested[columns], rows.kube_allocatable[columns]
             asked.append([self.cards])
-        capacity, used = rows.kube_allocatable[columns], rows.kube_requested[columns]
-        without = _evenness(used, capacity)
-        with_task = _evenness(used + np.array(asked), capacity)
+        elif is_usual:
+            evenness = _evenness_of_two
+        with_task, without = evenness(used + np.array(asked), capacity), evenness(used, capacity)
         score: Floats = 50.0 + np.trunc((50.0 + with_task - without) / 2)
         return score
-
-    def _least_and_balanced(self, rows: NodeRows) -> Floats:
-        """The same with fewer operations, for the usual weights, amounts and nodes."""
-        capacity = rows.kube_allocatable[:2]
-        parts = np.empty((3, 2, len(rows)))
-        free, used, used_then = parts[0], parts[1], parts[2]
-        np.subtract(capacity, rows.kube_non_zero, out=free)
-        free -= np.array([[self.non_zero_milli_cpu], [self.non_zero_memory]])
-        np.maximum(free, 0.0, out=free)
-        free *= FULL
-        used[:] = rows.kube_requested[:2]
-        np.add(used, np.array([[self.milli_cpu], [self.memory]]), out=used_then)
-        parts /= capacity
-        np.floor(free, out=free)
-        # Fractions of two dimensions deviate from their mean by half their difference.
-        fractions = np.minimum(parts[1:], 1.0, out=parts[1:])
-        evenness = np.abs(fractions[:, 0] - fractions[:, 1])
-        evenness *= 0.5
-        np.subtract(1.0, evenness, out=evenness)
-        evenness *= FULL
-        np.floor(evenness, out=evenness)
-        least = np.floor((free[0] + free[1]) * 0.5)
-        # 50 + (50 + with - without) / 2, where halves are cut off.
-        total: Floats = np.floor((evenness[1] - evenness[0] + 150.0) * 0.5)
-        total += least
-        return total
 
 
 def _mean(amount: Floats, capacity: Floats, *, is_usual: bool) -> Floats:
@@ -119,14 +92,22 @@ def _careful_mean(amount: Floats, capacity: Floats) -> Floats:
     return mean
 
 
+def _evenness_of_two(used: Floats, capacity: Floats) -> Floats:
+    """Fractions of two dimensions deviate from their mean by half their difference."""
+    fractions = np.minimum(used / capacity, 1.0)
+    evenness: Floats = np.floor((1.0 - np.abs(fractions[0] - fractions[1]) * 0.5) * FULL)
+    return evenness
+
+
 def _evenness(used: Floats, capacity: Floats) -> Floats:
+    """The same for any number of dimensions, which a node may lack."""
     known = capacity > 0
     fractions = np.divide(used, capacity, out=np.zeros_like(used), where=known)
     np.minimum(fractions, 1.0, out=fractions)
     count = known.sum(axis=0)
     deviation = np.zeros(used.shape[1])
     # Two dimensions have a formula of their own, whichever two they are.
-    for left, right in _pairs(len(used)):
+    for left, right in combinations(range(len(used)), 2):
         these = (count == 2) & known[left] & known[right]
         deviation = np.where(these, np.abs((fractions[left] - fractions[right]) / 2), deviation)
     if len(used) > 2:
@@ -139,8 +120,3 @@ def _evenness(used: Floats, capacity: Floats) -> Floats:
         deviation = np.where(count == len(used), np.sqrt(squares / len(used)), deviation)
     evenness: Floats = np.trunc((1.0 - deviation) * FULL)
     return evenness
-
-
-@lru_cache(maxsize=8)
-def _pairs(size: int) -> tuple[tuple[int, int], ...]:
-    return tuple((i, j) for i in range(size) for j in range(i + 1, size))

@@ -21,7 +21,7 @@ from pumice.core.session.evicting.candidates import (
     frees_enough,
 )
 from pumice.core.session.evicting.order import VictimOrder
-from pumice.core.session.evicting.search import CandidateRows, VictimSearch
+from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
@@ -92,7 +92,7 @@ class _ReclaimRun:
             return False
         if not session.votes.may_reclaim(session.queue_of(job), [task]):
             return False
-        wanted = self._search.in_other_queues(job.queue)
+        wanted = VictimFilter(job.queue, elsewhere=True)
         rows = self._search.possible_rows(task, view, wanted)
         rows |= view.fits_future & self._search.holders(wanted)
         return bool((rows & nodes).any())
@@ -181,7 +181,7 @@ class _ReclaimRun:
     def _make_room_on(
         self, statement: Statement, job: Job, task: Task, view: ClassView, nodes: Mask
     ) -> bool:
-        wanted = self._search.in_other_queues(job.queue)
+        wanted = VictimFilter(job.queue, elsewhere=True)
         candidate_rows = CandidateRows(self._search, task, view, wanted)
         possible = nodes & candidate_rows.rows
         with_room: Mask | None = None
@@ -226,7 +226,7 @@ class _ReclaimRun:
         queue, queues = job.queue, self._session.queues
         return [
             task
-            for task, other in self._search.residents(row)
+            for task, other in self._search.residents[row]
             if task.status is _RUNNING
             and other.queue != queue
             and queues[other.queue].is_reclaimable

@@ -10,10 +10,10 @@ import numpy as np
 
 from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.actions.preempt.dry_run import DryRuns
-from pumice.core.actions.preempt.eligibility import why_not_eligible
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
+from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import NodeCount
 from pumice.core.model.status import EVICTABLE
 from pumice.core.session.evicting.candidates import (
@@ -27,6 +27,9 @@ from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Scores
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
+
+_DISRUPTED = "DisruptionTarget"
+_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 class VictimScope(Enum):
@@ -78,7 +81,7 @@ class Attempt:
         session = self._session
         session.count("preemptors_tried")
         view = session.view(task)
-        problem = why_not_eligible(session, task, view)
+        problem = _why_not_eligible(session, task, view)
         problem = problem or session.feasibility.why_not_anywhere(task)
         if problem is not None:
             self._reasons.add(job, task.name, subjects=(problem,))
@@ -184,7 +187,7 @@ class Attempt:
 
     def _candidates_on(self, row: int, question: _Question) -> list[Task]:
         job, task, scope = question.job, question.task, question.scope
-        residents = self._search.residents(row)
+        residents = self._search.residents[row]
         if scope is VictimScope.SAME_JOB or task.best_effort:
             return [other for other, _ in residents if self._is_candidate(job, task, other, scope)]
         queue = job.queue
@@ -297,3 +300,35 @@ class Attempt:
             NodeCount("node(s) where evictions were not enough", tried),
         )
         self._reasons.add(job, task.name, nodes=tuple(count for count in counts if count.nodes))
+
+
+def _why_not_eligible(session: Session, task: Task, view: ClassView) -> str | None:
+    """Why a task may not preempt: one that waits for its nominated node may not."""
+    if task.class_.spec.never_preempts:
+        return "preemption policy is Never"
+    nominated = task.pod.nominated_node_name
+    if not nominated:
+        return None
+    row = session.table.row_of(nominated)
+    if row is None:
+        return "nominated node is not known"
+    refusals = session.feasibility.refused_by(task, view, row, nominated=True)
+    if isinstance(refusals, str):
+        return refusals
+    if not refusals:
+        return "nominated node already takes it"
+    if any(refusal.unresolvable for refusal in refusals):
+        return None
+    for other in session.table.rows[row].tasks_in_order():
+        if other.pod.priority < task.pod.priority and _is_preempted(other.pod):
+            return "nominated node is being cleared"
+    return None
+
+
+def _is_preempted(pod: Pod) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in pod.conditions:
+        if condition.type == _DISRUPTED:
+            return condition.status == "True" and condition.reason == _BY_SCHEDULER
+    return False

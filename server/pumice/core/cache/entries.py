@@ -43,11 +43,15 @@ class NodeEntry:
             total.scalars[name] = total.scalars.get(name) or amount
         return total
 
+    def resource_names(self) -> tuple[str, ...]:
+        """The resources that the node lists, also those with an amount of zero."""
+        if self.node is None:
+            return ()
+        return offered_names(self.node, self.csi_limits, self.device_offers)
+
     def count_names(self, counts: dict[str, int]) -> bool:
         """Counts what the node lists, even with an amount of zero; true: a name is new or gone."""
-        names: tuple[str, ...] = ()
-        if self.node is not None:
-            names = offered_names(self.node, self.csi_limits, self.device_offers)
+        names = self.resource_names()
         if names == self.counted_names:
             return False
         before = set(counts)

@@ -89,5 +89,4 @@ def _spread(session: Session, term: PodAffinityTerm, rows: Rows, weights: Counts
     np.add.at(sums, codes, weights)
     # The last entry answers for nodes without the label: code -1 reads it.
     sums[-1] = 0
-    result: Counts = sums[codes]
-    return result
+    return sums[codes]

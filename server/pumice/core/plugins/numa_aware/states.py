@@ -95,8 +95,7 @@ class CpuStates(StateNumbers[State]):
             more = [self.answers[number, question].numa_count for number in new]
             known = np.concatenate((known, np.array(more, dtype=np.int64)))
             self._counts[question] = known
-        found: NDArray[np.int64] = known[numbers]
-        return found
+        return known[numbers]
 
     def place(self, row: int, number: int, cpus: int) -> None:
         """Sets the state of a node after a pod in a state of that number was given cpus."""

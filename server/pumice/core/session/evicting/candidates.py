@@ -57,8 +57,7 @@ class EvictionNodes:
         errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
         if errors is None or errors.unresolvable is None:
             return None
-        asked: Mask = ~errors.unresolvable
-        return asked
+        return ~errors.unresolvable
 
     def large_enough(self, view: ClassView) -> Mask:
         """Nodes that offer enough for the class: on others no eviction helps."""

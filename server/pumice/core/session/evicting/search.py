@@ -97,8 +97,7 @@ class VictimSearch:
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
         self._sync()
-        rows: Mask = self._sums("", self._jobs[wanted], wanted).count > 0
-        return rows
+        return self._sums("", self._jobs[wanted], wanted).count > 0
 
     def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where the resources of all candidates would be enough, if plugins allowed them all."""

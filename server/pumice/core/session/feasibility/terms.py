@@ -126,8 +126,7 @@ class AmountScore:
         elif is_usual:
             evenness = _evenness_of_two
         with_task, without = evenness(used + np.array(asked), capacity), evenness(used, capacity)
-        score: Floats = 50.0 + np.trunc((50.0 + with_task - without) / 2)
-        return score
+        return 50.0 + np.trunc((50.0 + with_task - without) / 2)
 
 
 def _mean(amount: Floats, capacity: Floats, *, is_usual: bool) -> Floats:
@@ -177,8 +176,7 @@ def _evenness(used: Floats, capacity: Floats) -> Floats:
         for fraction in fractions:
             squares = squares + (fraction - mean) * (fraction - mean)
         deviation = np.where(count == len(used), np.sqrt(squares / len(used)), deviation)
-    evenness: Floats = np.trunc((1.0 - deviation) * _FULL)
-    return evenness
+    return np.trunc((1.0 - deviation) * _FULL)
 
 
 KernelTerm = PodLimit | Fullness | AmountScore

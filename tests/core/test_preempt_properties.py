@@ -104,15 +104,19 @@ class _Forgetful(dict[Any, int]):
         return default
 
 
-def _walked(search: VictimSearch, row: int) -> list[tuple[Task, Job]]:
+class _Walked:
     """Who is on a node, looked up each time."""
-    session = search._session
-    tasks = session.table.rows[row].tasks_in_order()
-    return [
-        (task, session.jobs[task.job_id])
-        for task in tasks
-        if task.pod.preemptable and task.job_id in session.jobs
-    ]
+
+    def __init__(self, search: VictimSearch) -> None:
+        self._session = search._session
+
+    def __getitem__(self, row: int) -> list[tuple[Task, Job]]:
+        session = self._session
+        return [
+            (task, session.jobs[task.job_id])
+            for task in session.table.rows[row].tasks_in_order()
+            if task.pod.preemptable and task.job_id in session.jobs
+        ]
 
 
 @contextmanager
@@ -123,7 +127,8 @@ def exhaustive() -> Iterator[None]:
         patch.setattr(VictimSearch, "possible_rows", everywhere)
         patch.setattr(VictimSearch, "holders", everywhere)
         patch.setattr(Attempt, "_rows_of", everywhere)
-        patch.setattr(VictimSearch, "residents", _walked)
+        walked = property(_Walked, lambda _search, _memo: None)
+        patch.setattr(VictimSearch, "residents", walked, raising=False)
         patch.setattr(VictimOrder, "waiting", lambda self, *of: self._session.orders.victims(*of))
         patch.setattr(Feasibility, "is_refused", lambda self, *of: bool(self.refused_by(*of)))
         patch.setattr(Feasibility, "_asks_for_pods_only", lambda *_: False)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodPhase, PodResourceClaim, PodSpec
 from pumice.core.model.status import COMPLETED, EVICTABLE, HOLDS_RESOURCES, TaskStatus, status_of
+from pumice.patterns.golang import parse_int
 from tests.core.builders import pod, pod_group, queue
 from tests.core.plugins.opened import Opened, asking
 
@@ -107,11 +107,11 @@ def test_the_index_of_a_pod_is_the_number_at_the_end_of_a_name_of_three_parts(
 
 @pytest.mark.parametrize("text", ["", "1_0", " 1", "1\n", "٣", "0x1", "1.0", str(2**63)])
 def test_a_text_that_go_would_not_read_as_an_integer_is_none(text: str) -> None:
-    assert as_integer(text) is None
+    assert parse_int(text) is None
 
 
 def test_integers_are_read_with_their_sign() -> None:
-    assert [as_integer(t) for t in ("7", "+7", "-7", "007", str(-(2**63)))] == [
+    assert [parse_int(t) for t in ("7", "+7", "-7", "007", str(-(2**63)))] == [
         7,
         7,
         -7,

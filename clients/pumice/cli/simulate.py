@@ -178,7 +178,7 @@ def _usable(source: Scenario | InputProblem) -> Scenario:
 def _of_family(
     sources: Iterable[Scenario | InputProblem], family: str | None
 ) -> Iterator[Scenario | InputProblem]:
-    """Those of the family, and what is broken; asking for a family that is not there is an error."""
+    """The scenarios of a family, and files that cannot be read; an unknown family is an error."""
     others: set[str] = set()
     found = family is None
     for source in sources:

@@ -79,7 +79,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     default=10.0,
     show_default=True,
     metavar="MINUTES",
-    help="Budget of time; evaluations that have begun are finished.",
+    help="Time limit; evaluations that have begun are finished.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from pumice.manifests.golang import parse_bool, parse_duration_ns, parse_int
+from pumice.patterns.golang import parse_bool, parse_duration_ns, parse_int
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"

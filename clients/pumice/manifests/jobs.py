@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pumice.manifests.documents import Document, Note, Origin
 from pumice.manifests.errors import ManifestError
-from pumice.manifests.golang import min_member
+from pumice.patterns.golang import min_member
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 DEFAULT_SCHEDULER: Final = "volcano"

@@ -14,10 +14,10 @@ from pumice.manifests.annotations import (
     OVERSUBSCRIPTION_MEMORY,
     for_scheduling,
 )
-from pumice.manifests.golang import parse_decimal
 from pumice.manifests.quantities import MAX_INT64, Quantity
 from pumice.manifests.selectors import TaintShape, taints
 from pumice.manifests.shapes import Int64, Metadata, Shape
+from pumice.patterns.golang import parse_decimal
 from pumice.v1 import node_pb2
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from pumice.manifests.amounts import amounts
 from pumice.manifests.errors import FieldError
-from pumice.manifests.golang import parse_int
 from pumice.manifests.quantities import Quantity
 from pumice.manifests.selectors import LabelSelectorShape, label_selector
 from pumice.manifests.shapes import Count, Int64, Metadata, Shape, one_of
+from pumice.patterns.golang import parse_int
 from pumice.v1 import topology_pb2
 
 _MEMBER_TYPES: Final = {"Node": False, "HyperNode": True}

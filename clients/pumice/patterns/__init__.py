@@ -1,1 +1,1 @@
-"""Regular expressions with Go's syntax, for the engine and for controllers."""
+"""Texts as Go reads them, for the engine, the controllers and the manifests."""

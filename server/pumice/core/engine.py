@@ -293,12 +293,13 @@ class Engine:
         plugins = []
         for tier in session.tiers:
             for options in tier:
-                guard = None if self.registry.is_built_in(options.name) else HookGuard(session)
-                with blaming(options.name, "open"):
-                    plugin = self.registry.plugins[options.name](options)
-                    session.timings.call(options.name, plugin.open, session)
+                name = options.name
+                guard = None if self.registry.is_built_in(name) else HookGuard(session, name)
+                with blaming(name, "open"):
+                    plugin = self.registry.plugins[name](options)
+                    session.timings.call(name, plugin.open, session)
                     if guard is not None:
-                        guard.seal(options.name)
+                        guard.seal()
                         session.waiting.is_watched |= hasattr(plugin, "close")
                 plugins.append(plugin)
         return plugins

@@ -8,7 +8,7 @@ import yaml
 
 from pumice.adapters.kubernetes.npu_info import NpuSource
 from pumice.adapters.kubernetes.options import ConfigMapKey
-from pumice.manifests.golang import parse_bool
+from pumice.patterns.golang import parse_bool
 
 PLUGIN: Final = "deviceshare"
 DEVICE_CONFIG: Final = "device-config.yaml"

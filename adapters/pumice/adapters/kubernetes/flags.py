@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from pumice.adapters.shadow.options import EVERY_SECONDS, WAIT_SECONDS
-from pumice.manifests.golang import parse_bool, parse_duration_ns
+from pumice.patterns.golang import parse_bool, parse_duration_ns
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -25,7 +25,7 @@ from pumice.adapters.kubernetes.selection import Selection, parse_node_labels
 from pumice.adapters.kubernetes.sharding import Shard, shard_from
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.shadow.options import ShadowOptions
-from pumice.manifests.golang import parse_bool
+from pumice.patterns.golang import parse_bool
 from pumice.v1 import configuration_pb2
 
 _CONNECTIONS = 32

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from pumice.manifests.golang import parse_bool, parse_duration_ns
+from pumice.patterns.golang import parse_bool, parse_duration_ns
 
 PROMETHEUS, CUSTOM_METRICS, ELASTICSEARCH = "prometheus", "prometheus_adaptor", "elasticsearch"
 _DEFAULT_SECONDS = 30.0

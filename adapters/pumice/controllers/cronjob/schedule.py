@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from pumice.manifests.golang import parse_duration_ns
+from pumice.patterns.golang import parse_duration_ns
 
 _WORDS: Final = {
     "@yearly": "0 0 1 1 *",

@@ -17,7 +17,7 @@ from pumice.controllers.hypernode.discovery import DiscoveryError
 from pumice.controllers.hypernode.types import SOURCE, UFM_SOURCE
 from pumice.controllers.resources import HYPER_NODES
 from pumice.controllers.runtime.objects import Manifest
-from pumice.manifests.golang import parse_duration_ns
+from pumice.patterns.golang import parse_duration_ns
 
 SPINE: Final = "spine-hn"
 _LEAF: Final = "leaf-hn-{}"

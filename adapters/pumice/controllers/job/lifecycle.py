@@ -20,7 +20,7 @@ from pumice.controllers.job.types import (
     Policy,
     Task,
 )
-from pumice.manifests.golang import parse_duration_ns
+from pumice.patterns.golang import parse_duration_ns
 
 ANY: Final = "*"
 POD_PENDING: Final = "PodPending"

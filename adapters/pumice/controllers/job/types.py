@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from pumice.controllers.runtime.objects import Manifest, Watched
-from pumice.manifests.golang import parse_int
+from pumice.patterns.golang import parse_int
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 KIND: Final = "Job"

@@ -18,7 +18,7 @@ from pumice.controllers.podgroup.types import (
     Pod,
 )
 from pumice.controllers.runtime.objects import Manifest, OwnerReference
-from pumice.manifests import golang
+from pumice.patterns import golang
 
 _MODES = ("hard", "soft")
 

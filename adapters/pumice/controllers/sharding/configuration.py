@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from pumice.controllers.sharding.policies import DEFAULT_POLICY, NODE_LIMIT, WARMUP, Policy, policy
-from pumice.manifests.golang import parse_bool, parse_decimal, parse_duration_ns, parse_int
+from pumice.patterns.golang import parse_bool, parse_decimal, parse_duration_ns, parse_int
 
 KEY: Final = "sharding.yaml"
 _FLAG_PARTS: Final = 7

@@ -66,7 +66,7 @@ def info_command(recordings: tuple[Path, ...], strict: bool, as_json: bool) -> i
 @recording_group.command("cut")
 @_recordings
 @_output
-@click.option("--from", "from_ns", type=Moment(), metavar="TIME", help="Begin of the copy.")
+@click.option("--from", "from_ns", type=Moment(), metavar="TIME", help="Start of the copy.")
 @click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="End of the copy.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue that is kept.")
 @click.option(

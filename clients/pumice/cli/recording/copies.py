@@ -94,15 +94,15 @@ def _write(target: Path, entries: Iterable[RecordingEntry]) -> None:
 
 
 def _checked(target: Path, notes: Sequence[str], left_out: int) -> dict[str, object]:
-    """Replays the copy and says how many sessions decide otherwise."""
+    """Replays the copy and says how many sessions decide differently."""
     with Recording(target) as made:
         found = compare_recording(made, statuses=False, allow_refused=True)
     told = list(notes)
     if found.differing_sessions:
         why = ", because the jobs that were left out influenced them" if left_out else ""
         told.append(
-            f"{target}: {counted(found.differing_sessions, 'session')} of {found.sessions} "
-            f"decide otherwise than recorded{why}"
+            f"{target}: in {counted(found.differing_sessions, 'session')} of {found.sessions} "
+            f"decisions differ from the recorded ones{why}"
         )
     without = f", without {counted(left_out, 'job')}" if left_out else ""
     return {

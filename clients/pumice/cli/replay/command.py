@@ -147,12 +147,12 @@ class _Comparing:
     "--strict", is_flag=True, help="Damage and gaps of recordings as errors, with exit code 2."
 )
 @click.option(
-    "--allow-faults", is_flag=True, help="What-if run that goes on after a plugin raised."
+    "--allow-faults", is_flag=True, help="What-if run that continues when a plugin raises."
 )
 @click.option(
     "--allow-missing-plugins",
     is_flag=True,
-    help="Replay although a recorded configuration is refused here.",
+    help="Replay even if a recorded configuration is refused here.",
 )
 @json_option
 def replay_command(

@@ -15,7 +15,7 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first cycle that came out otherwise: only what differs, as text."""
+    """The first cycle with another result than expected: only the differences, as text."""
 
     # From 1.
     cycle: int
@@ -33,7 +33,7 @@ class Difference:
 
 
 def difference(scenario: Scenario, decided: Sequence[Outcome]) -> Difference | None:
-    """None if the run decided one of the expected outcomes, whole."""
+    """None if all decisions of the run are those of one expected outcome."""
     found = [_first_difference(outcome, decided) for outcome in scenario.expected]
     if any(one is None for one in found):
         return None

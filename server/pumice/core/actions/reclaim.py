@@ -13,11 +13,15 @@ from pumice.core.configuration import Arguments
 from pumice.core.configuration.volcano_names import IgnoredErrorCache
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
-from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.candidates import (
+    EvictionNodes,
+    EvictionReasons,
+    frees_enough,
+)
 from pumice.core.session.evicting.order import VictimOrder
-from pumice.core.session.evicting.search import CandidateRows, VictimSearch
+from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
@@ -48,6 +52,7 @@ class _ReclaimRun:
         self._session = session
         self._author = author
         self._nodes = EvictionNodes(session, remembers_errors=False)
+        self._reasons = EvictionReasons(session, author)
 
     @cached_property
     def _search(self) -> VictimSearch:
@@ -62,7 +67,7 @@ class _ReclaimRun:
         self._jobs: dict[str, LiveHeap[Job]] = {}
         self._tasks: dict[str, list[Task]] = {}
         # A job that stood for a waiting group is tried and explained anew when it is visited itself.
-        self._explained: set[str] = set()
+        self._reasons.clear()
         self._failed: dict[tuple[object, ...], int] = {}
         for job in jobs:
             self._enlist(job)
@@ -87,7 +92,7 @@ class _ReclaimRun:
             return False
         if not session.votes.may_reclaim(session.queue_of(job), [task]):
             return False
-        wanted = self._search.in_other_queues(job.queue)
+        wanted = VictimFilter(job.queue, elsewhere=True)
         rows = self._search.possible_rows(task, view, wanted)
         rows |= view.fits_future & self._search.holders(wanted)
         return bool((rows & nodes).any())
@@ -119,7 +124,9 @@ class _ReclaimRun:
             jobs = self._jobs[queue.name]
             if self._session.votes.is_overused(queue):
                 while jobs:
-                    self._explain(jobs.pop(), None, ReasonCode.QUEUE_OVERUSED, (queue.name,))
+                    self._reasons.add(
+                        jobs.pop(), code=ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,)
+                    )
                 continue
             while jobs:
                 job = jobs.pop()
@@ -135,16 +142,16 @@ class _ReclaimRun:
             if not session.votes.is_starving(job):
                 break
             if task.class_.spec.never_preempts:
-                self._explain(job, task, ReasonCode.NO_VICTIMS, ("preemption policy is Never",))
+                self._reasons.add(job, task.name, subjects=("preemption policy is Never",))
                 continue
             if not session.votes.may_reclaim(queue, [task]):
-                self._explain(job, task, ReasonCode.QUEUE_QUOTA, (queue.name,))
+                self._reasons.add(job, task.name, ReasonCode.QUEUE_QUOTA, subjects=(queue.name,))
                 continue
             problem = session.feasibility.why_not_anywhere(task)
             if problem is not None:
-                self._explain(job, task, ReasonCode.NO_VICTIMS, (problem,))
+                self._reasons.add(job, task.name, subjects=(problem,))
             elif not self._make_room(statement, job, task):
-                self._explain(job, task, ReasonCode.NO_VICTIMS)
+                self._reasons.add(job, task.name)
         if session.votes.is_pipelined(job):
             statement.commit(job.id)
         else:
@@ -174,7 +181,7 @@ class _ReclaimRun:
     def _make_room_on(
         self, statement: Statement, job: Job, task: Task, view: ClassView, nodes: Mask
     ) -> bool:
-        wanted = self._search.in_other_queues(job.queue)
+        wanted = VictimFilter(job.queue, elsewhere=True)
         candidate_rows = CandidateRows(self._search, task, view, wanted)
         possible = nodes & candidate_rows.rows
         with_room: Mask | None = None
@@ -219,24 +226,11 @@ class _ReclaimRun:
         queue, queues = job.queue, self._session.queues
         return [
             task
-            for task, other in self._search.residents(row)
+            for task, other in self._search.residents[row]
             if task.status is _RUNNING
             and other.queue != queue
             and queues[other.queue].is_reclaimable
         ]
-
-    def _explain(
-        self, job: Job, task: Task | None, code: ReasonCode, subjects: tuple[str, ...] = ()
-    ) -> None:
-        """Explains a failure, once per job."""
-        if job.id not in self._explained:
-            self._explained.add(job.id)
-            name = task.name if task is not None else ""
-            have = job.index.ready_count + job.index.waiting_count
-            reason = Reason(
-                self._author, code, name, have=have, need=job.min_available, subjects=subjects
-            )
-            self._session.explain(job, reason)
 
 
 def _key(task: Task, nodes: Mask) -> tuple[object, ...]:

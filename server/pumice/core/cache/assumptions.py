@@ -229,8 +229,9 @@ class BrokenGangs:
         """
         if search and not self._scanned:
             self._scanned = True
-            for id_ in _left_half_done(jobs.values()):
-                self._since.setdefault(id_, now_ns)
+            for job in jobs.values():
+                if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job):
+                    self._since.setdefault(job.id, now_ns)
         if self._since:
             self._since = {
                 id_: since
@@ -255,9 +256,3 @@ class BrokenGangs:
 
 def is_broken(job: Job) -> bool:
     return bool(job.index.count(TaskStatus.BOUND, TaskStatus.RUNNING)) and not job.is_ready
-
-
-def _left_half_done(jobs: Iterable[Job]) -> list[str]:
-    return [
-        job.id for job in jobs if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job)
-    ]

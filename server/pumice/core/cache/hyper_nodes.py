@@ -49,8 +49,9 @@ class HyperNodeTree:
     def _find_names(self, hyper_nodes: list[HyperNode]) -> None:
         known = {hyper_node.name for hyper_node in hyper_nodes}
         for hyper_node in hyper_nodes:
-            children = _child_names(hyper_node, known)
-            self._children[hyper_node.name] = children
+            # Patterns and labels select nodes only.
+            named = {m.exact_name for m in hyper_node.members if m.is_hyper_node}
+            children = self._children[hyper_node.name] = sorted(named & known)
             for child in children:
                 if child in self._parents:
                     self.problem = f"HyperNode {child} has two parents"
@@ -227,12 +228,6 @@ def _on_a_cycle(parents: dict[str, str]) -> str:
                 on_cycles.append(above)
                 above = parents[above]
     return min(on_cycles, default="")
-
-
-def _child_names(hyper_node: HyperNode, known: set[str]) -> list[str]:
-    """The HyperNodes that it names; patterns and labels select nodes only."""
-    named = {m.exact_name for m in hyper_node.members if m.is_hyper_node and m.exact_name in known}
-    return sorted(named)
 
 
 def _selected(member: HyperNodeMember, names: Names) -> Mask:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.index import TaskIndex
-from pumice.core.cache.subjobs import SubJob, first_as_index, match_values, sub_job_id
+from pumice.core.cache.subjobs import SubJob, match_values, sub_job_id
 from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+from pumice.patterns.golang import parse_int
 
 if TYPE_CHECKING:
     from pumice.core.model.fit import FitErrors
@@ -153,7 +154,7 @@ class Job:
                     policy.sub_group_size,
                     TaskIndex(),
                     policy.network_topology,
-                    first_as_index(values),
+                    parse_int(values[0]) or 0,
                 )
             return self.sub_jobs[id_]
         return self.default_sub_job()

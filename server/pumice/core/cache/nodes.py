@@ -56,10 +56,10 @@ class NodeTable:
         self.changes = 0  # Grows with every change of a row.
         # Told about every pod that enters or leaves Kubernetes' view of a row.
         self.pods: PodIndex | None = None
-        # How many nodes offer a resource.
+        # How many nodes list a resource, even with an amount of zero.
         self.offering_nodes: dict[str, int] = {}
         # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
-        self._moved = False
+        self.unsettled = False
         self._uncounted: set[str] = set()
         self._allocate_arrays(0)
 
@@ -113,7 +113,7 @@ class NodeTable:
             self.labels_version += 1
             if old is not None and entry.row >= 0:
                 self.relabelled.setdefault(entry.row, old)
-        if old is not None and old.images != node.images and not self._moved:
+        if old is not None and old.images != node.images and not self.unsettled:
             self.images.change(entry.row, node.images)
         self._count_offer(entry)
         self._changed(entry, offers_other=before != entry.offer())
@@ -136,7 +136,7 @@ class NodeTable:
             return
         entry.node = None
         self._count_offer(entry)
-        self._moved = True
+        self.unsettled = True
         self.objects_version += 1
         self.forget_if_empty(entry)
 
@@ -144,13 +144,13 @@ class NodeTable:
         if entry.node is None and not (entry.tasks or entry.csi_limits or entry.device_offers):
             self.entries.pop(entry.name, None)
             self._uncounted.discard(entry.name)
-            self._moved = self._moved or entry.row >= 0
+            self.unsettled = self.unsettled or entry.row >= 0
 
     def _changed(self, entry: NodeEntry, *, offers_other: bool) -> None:
         # A heartbeat changes no amount: it touches the row only for plugins that keep states.
         self.objects_version += 1
-        if entry.row < 0 or self._moved:
-            self._moved = True
+        if entry.row < 0 or self.unsettled:
+            self.unsettled = True
             self._uncounted.add(entry.name)
         elif offers_other:
             self._fill_row(entry)
@@ -159,7 +159,7 @@ class NodeTable:
 
     def _count_offer(self, entry: NodeEntry) -> None:
         # The first and the last node that offers a resource move columns.
-        self._moved = entry.count_names(self.offering_nodes) or self._moved
+        self.unsettled = entry.count_names(self.offering_nodes) or self.unsettled
 
     # Tasks are added, removed and change their status; each status changes other amounts.
 
@@ -172,7 +172,7 @@ class NodeTable:
             entry = known.get(task.node_name) or self.entry(task.node_name)
             entry.tasks[uid] = task
             task.ledger_status = status
-            if self._moved:
+            if self.unsettled:
                 self._uncounted.add(entry.name)
             elif entry.row >= 0:
                 placed.append(task)
@@ -223,7 +223,7 @@ class NodeTable:
         """Takes a task out of Volcano's ledger."""
         entry, status = self.entries[task.node_name], task.ledger_status
         assert status is not None
-        if self._moved:
+        if self.unsettled:
             self._uncounted.add(entry.name)
         elif entry.row >= 0:
             self._weigh([entry.row], -self.weights(task.class_).of(status))
@@ -233,7 +233,7 @@ class NodeTable:
     def remove(self, task: Task) -> None:
         """The task is gone from its node, in both views."""
         entry = self.entries[task.node_name]
-        if entry.row >= 0 and not self._moved:
+        if entry.row >= 0 and not self.unsettled:
             self.kube_change([entry.row], [task], -1)
         self.unplace(task)
         self.forget_if_empty(entry)
@@ -241,7 +241,7 @@ class NodeTable:
     def restate(self, task: Task) -> None:
         """The task's status changed: count it the new way."""
         row = self.entries[task.node_name].row
-        if self._moved:
+        if self.unsettled:
             self._uncounted.add(task.node_name)
         elif row >= 0 and task.ledger_status is not None:
             weights = self.weights(task.class_)
@@ -274,9 +274,9 @@ class NodeTable:
 
     def settle(self) -> None:
         """Gives every known node its row, by name; called before a session reads the table."""
-        if not self._moved:
+        if not self.unsettled:
             return
-        self._moved = False
+        self.unsettled = False
         self.layout += 1
         columns = [*_FIXED_COLUMNS, *sorted(self.offering_nodes.keys() - set(_FIXED_COLUMNS))]
         same_columns, self.columns = columns == self.columns, columns
@@ -348,18 +348,9 @@ class NodeTable:
             if values.any():
                 np.add(part, np.bincount(rows, values[which], minlength=len(part)), out=part)
 
-    @property
-    def unsettled(self) -> bool:
-        """Rows are about to move: what is added now is counted when they have."""
-        return self._moved
-
     def touched_since(self, changes: int) -> NDArray[np.intp]:
         """The rows that changed after the table stood at a number of changes."""
         return np.flatnonzero(self.stamps > changes)
-
-    def scalar_names(self) -> list[str]:
-        """Every resource beside cpu and memory that some node lists, even with an amount of zero."""
-        return sorted(self.offering_nodes.keys() - {CPU, MEMORY})
 
     def sum_allocatable(self) -> Resources:
         return self._sum(self.allocatable)

@@ -192,10 +192,6 @@ class TermIndex:
             self.selectors.add(spec.selector, term)
 
 
-def _required_anti(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
-    return [(term, 0) for term in spec.required_anti_affinity]
-
-
 def has_affinity(spec: PodSpec) -> bool:
     """Whether Kubernetes lists it among its node's pods with affinity."""
     return bool(
@@ -224,7 +220,7 @@ class PodIndex:
         self._nobody: SmallCounts = np.zeros(rows, dtype=np.int32)
         self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
-        self.required_anti = TermIndex(_required_anti)
+        self.required_anti = TermIndex(lambda spec: [(t, 0) for t in spec.required_anti_affinity])
         self.preferred = TermIndex(self._preferences)
         # Used ports: (protocol, port) -> (address, row) -> pods.
         self._ports: dict[tuple[str, int], dict[tuple[str, int], int]] = {}

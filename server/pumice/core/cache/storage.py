@@ -111,11 +111,7 @@ class StorageCache:
         ]
 
     def updated(self, item: StorageObject, *, gone: bool) -> None:
-        match item:
-            case PersistentVolume():
-                self.ledger.updated(item.name)
-            case PersistentVolumeClaim():
-                self.ledger.updated(item.key)
-            case StorageClass():
-                self.ledger.updated()
+        # Reservations are by the name of the volume, or by the key of the claim.
+        shown = item.key if isinstance(item, PersistentVolumeClaim) else item.name
+        self.ledger.updated("" if isinstance(item, StorageClass) else shown)
         self.users.updated(item, gone=gone)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pumice.core.cache.index import TaskIndex
 from pumice.core.model.group import NetworkTopology, SubGroupPolicy
-from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
 
@@ -64,7 +63,8 @@ def match_values(policy: SubGroupPolicy, pod: Pod) -> tuple[str, ...]:
 def sub_job_id(job_id: str, policy_name: str, values: tuple[str, ...]) -> str:
     name = "-".join(values)
     if len(name.encode()) > _LONGEST_READABLE_ID:
-        name = _safe_encode(str(_fnv_32a(name.encode())))
+        digits = str(_fnv_32a(name.encode()))
+        name = "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in digits)
     return f"{job_id}/{policy_name}-{name}"
 
 
@@ -73,11 +73,3 @@ def _fnv_32a(data: bytes) -> int:
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
-
-
-def _safe_encode(text: str) -> str:
-    return "".join(_SAFE_ALPHABET[ord(c) % len(_SAFE_ALPHABET)] for c in text)
-
-
-def first_as_index(values: tuple[str, ...]) -> int:
-    return (as_integer(values[0]) if values else None) or 0

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from pumice.core.configuration import Configuration
 from pumice.core.model.fit import FitErrors
-from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Number, Resources
@@ -22,6 +21,7 @@ from pumice.core.model.status import (
     TaskStatus,
     status_of,
 )
+from pumice.patterns.golang import parse_int
 
 Floats = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ def _pod_index(name: str) -> int | None:
     # Nearly all of them are short and plain; digits of other scripts do not count.
     if len(last) <= _PLAIN_DIGITS and last.isascii() and last.isdigit():
         return int(last)
-    return as_integer(last)
+    return parse_int(last)
 
 
 def is_placement_change(old: Task | None, new: Task) -> bool:

@@ -59,11 +59,6 @@ def _accumulate(total: Resources, part: Resources, sign: int) -> None:
         add_amount(total.scalars, name, sign * amount)
 
 
-def _without_nothing(amounts: Resources) -> Resources:
-    scalars = {name: amount for name, amount in amounts.scalars.items() if amount}
-    return Resources(amounts.milli_cpu, amounts.memory, scalars)
-
-
 class QueueTotals:
     """The contributions of all jobs, by queue; only jobs that changed are counted again."""
 
@@ -121,7 +116,9 @@ def contribution_of(job: Job) -> Contribution:
         # A new job holds nothing, and so nothing above its minimum.
         allocated, elastic = NOTHING, NOTHING
     else:
-        allocated, elastic = _without_nothing(index.allocated), job.elastic()
+        held = index.allocated
+        scalars = {name: amount for name, amount in held.scalars.items() if amount}
+        allocated, elastic = Resources(held.milli_cpu, held.memory, scalars), job.elastic()
     request = _sum_of(pending.values(), allocated) if pending else allocated
     part = Contribution(allocated, request, elastic)
     if job.min_resources is None or job.group is None:

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
 
-from pumice.core.model.quantities import parse_duration_ns, parse_quantity
+from pumice.core.model.quantities import parse_quantity
+from pumice.patterns.golang import parse_bool, parse_duration_ns
 
-# As Go parses them.
-_FLAG_TEXTS: Mapping[str, bool] = {
-    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
-}
 # Booleans of YAML 1.1 that Go's reader knows and Python's leaves as text.
 _YAML_FLAGS: Mapping[str, bool] = {"y": True, "Y": True, "n": False, "N": False}
 _LARGEST_INT = 2**63
@@ -96,7 +92,7 @@ def typed_value(value: object, kind: ArgumentType) -> object:
     """The value in its type; None where it is not of that type."""
     if kind is not ArgumentType.BOOL:
         return value if _is_of(value, kind) else None
-    flag = _FLAG_TEXTS.get(value) if isinstance(value, str) else None
+    flag = parse_bool(value) if isinstance(value, str) else None
     return as_flag(value) if flag is None else flag
 
 
@@ -128,7 +124,7 @@ def _is_int(value: object) -> bool:
 def parsed_text(text: str, kind: ArgumentType) -> object:
     """A value written as text, as kube-batch's arguments are; None when it cannot be read."""
     if kind is ArgumentType.BOOL:
-        return _FLAG_TEXTS.get(text)
+        return parse_bool(text)
     if kind not in (ArgumentType.INT, ArgumentType.FLOAT):
         return typed_value(text, kind)
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from pumice.core.configuration.argument_types import ArgumentType, Limit
-from pumice.core.model.quantities import parse_duration_ns
+from pumice.patterns.golang import parse_duration_ns
 
 T = TypeVar("T")
 _Members = TypeVar("_Members", bound="Arguments")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -24,8 +25,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return by_lower[near[0]] if near else ""
 
 
-class ConfigurationReader:
+class ConfigurationReader(ABC):
     """Walks the data of a file; collects problems, which make it invalid, and warnings, which do not."""
+
+    @classmethod
+    def read_file(cls, data: object, catalog: Catalog) -> Configuration:
+        """Reads the parsed file; raises with every problem there is, not just the first."""
+        reader = cls(catalog)
+        configuration = reader.read(data)
+        if reader._problems:
+            raise ConfigurationError((*reader._problems, *reader._warnings))
+        return replace(configuration, warnings=tuple(reader._warnings))
+
+    @abstractmethod
+    def read(self, data: object) -> Configuration:
+        """The configuration as far as it can be read."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -43,12 +57,6 @@ class ConfigurationReader:
         near = nearest(word, names)
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names)}"
         self.problem(path, f"unknown {what} {word!r}; {hint}", near)
-
-    def conclude(self, configuration: Configuration) -> Configuration:
-        """The configuration with its warnings; raises when there are problems."""
-        if self._problems:
-            raise ConfigurationError((*self._problems, *self._warnings))
-        return replace(configuration, warnings=tuple(self._warnings))
 
     # Arguments.
 

@@ -10,18 +10,12 @@ from collections.abc import Mapping
 
 from pumice.core.configuration import volcano_names as volcano
 from pumice.core.configuration.argument_types import as_flag
-from pumice.core.configuration.arguments import Arguments, Catalog
+from pumice.core.configuration.arguments import Arguments
 from pumice.core.configuration.reader import ConfigurationReader, Path, Tiers, scalar_text
 from pumice.core.configuration.values import FLAG_DEFAULTS, Configuration, PluginOptions
 
 _KEYS = ("actions", "tiers", "configurations", "metrics")
 _KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a file"
-
-
-def read_configuration(data: object, catalog: Catalog) -> Configuration:
-    """Reads the parsed file; raises with every problem there is, not just the first."""
-    reader = _Reader(catalog)
-    return reader.conclude(reader.read(data))
 
 
 class _Reader(ConfigurationReader):
@@ -183,3 +177,6 @@ class _Reader(ConfigurationReader):
         if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
             self.problem(("metrics",), f"the source {source!r} needs an address")
         return tuple(sorted((key, text) for key, text in texts.items() if text is not None))
+
+
+read_configuration = _Reader.read_file

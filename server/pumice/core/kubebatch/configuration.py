@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pumice.core.configuration.argument_types import ArgumentType, as_flag, parsed_text
-from pumice.core.configuration.arguments import Catalog
 from pumice.core.configuration.reader import ConfigurationReader, Path, scalar_text
 from pumice.core.configuration.values import Configuration, PluginOptions
 
@@ -47,12 +46,6 @@ _POSITIVE_FLAGS = (
     *(name for names in _NEGATIVE_FLAGS.values() for name in names),
     "enableNodeOrder",
 )
-
-
-def read_configuration(data: object, catalog: Catalog) -> Configuration:
-    """Reads the parsed file; raises with every problem there is, not just the first."""
-    reader = _Reader(catalog)
-    return reader.conclude(reader.read(data))
 
 
 class _Reader(ConfigurationReader):
@@ -179,3 +172,6 @@ class _Reader(ConfigurationReader):
         if negative:
             return [(name, not flag) for name in _NEGATIVE_FLAGS[key]]
         return [(key, flag)]
+
+
+read_configuration = _Reader.read_file

@@ -102,15 +102,30 @@ class KubeBatchJob(Job):
 
     def group_in_memory(self) -> PodGroup | None:
         """The group that a job without a PodGroup has now."""
-        status = self.status
         if self.budget is not None:
-            return replace(_budget_group(self.id, self.budget), status=status)
+            return self._group_of(self.budget, self.budget.name, self.budget.min_available)
         if not len(self.index):
             self.oldest = None
             return None
         if self.oldest is None:
             self.oldest = min(self.index, key=lambda task: task.order_key)
-        return replace(_shadow_group(self.id, self.oldest.pod), status=status)
+        pod = self.oldest.pod
+        return self._group_of(pod, self.id, _min_member(pod), pod.spec.priority_class_name)
+
+    def _group_of(
+        self, source: Pod | PodDisruptionBudget, name: str, minimum: int, priority_class: str = ""
+    ) -> PodGroup:
+        return PodGroup(
+            # Without a uid: the cluster has no such object.
+            "",
+            source.namespace,
+            name,
+            creation_time_ns=source.creation_time_ns,
+            annotations={SHADOW_ANNOTATION: self.id},
+            min_member=minimum,
+            priority_class_name=priority_class,
+            status=self.status,
+        )
 
     def joined(self, task: Task) -> None:
         if self.oldest is not None and task.order_key < self.oldest.order_key:
@@ -126,31 +141,7 @@ def is_group_id(job_id: str) -> bool:
     return "/" in job_id
 
 
-def _shadow_group(job_id: str, pod: Pod) -> PodGroup:
-    return PodGroup(
-        # Without a uid: the cluster has no such object.
-        "",
-        pod.namespace,
-        job_id,
-        creation_time_ns=pod.creation_time_ns,
-        annotations={SHADOW_ANNOTATION: job_id},
-        min_member=_min_member(pod),
-        priority_class_name=pod.spec.priority_class_name,
-    )
-
-
 def _min_member(pod: Pod) -> int:
     """The number in the annotation; 1 without a valid one."""
     text = pod.annotations.get(MIN_MEMBER_ANNOTATION, "")
     return int(text) if _INTEGER.fullmatch(text) else 1
-
-
-def _budget_group(job_id: str, budget: PodDisruptionBudget) -> PodGroup:
-    return PodGroup(
-        "",
-        budget.namespace,
-        budget.name,
-        creation_time_ns=budget.creation_time_ns,
-        annotations={SHADOW_ANNOTATION: job_id},
-        min_member=budget.min_available,
-    )

@@ -1,25 +1,12 @@
-"""Exact arithmetic: integers in texts as Go reads them, sums, and a logarithm with the same bits everywhere."""
+"""Exact arithmetic: sums, and a logarithm with the same bits everywhere."""
 
 from __future__ import annotations
 
-import re
 from math import frexp, sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,30}\Z")
-_INT64 = range(-(2**63), 2**63)
-
-
-def as_integer(text: str) -> int | None:
-    """A decimal number of 64 bits; Python would take more for one, such as ``1_000``."""
-    if not _INTEGER.match(text):
-        return None
-    number = int(text)
-    return number if number in _INT64 else None
-
 
 K = TypeVar("K")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pumice.core.model.integers import as_integer
+from pumice.patterns.golang import parse_int
 
 
 class Operator(IntEnum):
@@ -37,7 +37,7 @@ class Requirement:
             case Operator.EXISTS | Operator.DOES_NOT_EXIST:
                 return not self.values
             case Operator.GREATER_THAN | Operator.LESS_THAN:
-                return len(self.values) == 1 and as_integer(self.values[0]) is not None
+                return len(self.values) == 1 and parse_int(self.values[0]) is not None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
@@ -56,7 +56,7 @@ class Requirement:
     def _compares(self, value: str | None) -> bool:
         if value is None or len(self.values) != 1:
             return False
-        left, right = as_integer(value), as_integer(self.values[0])
+        left, right = parse_int(value), parse_int(self.values[0])
         if left is None or right is None:
             return False
         return left > right if self.operator is Operator.GREATER_THAN else left < right

@@ -7,10 +7,10 @@ from typing import ClassVar
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.pod import Pod, PodPhase
-from pumice.core.model.quantities import parse_duration_ns
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
+from pumice.patterns.golang import parse_duration_ns
 
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 _SCHEDULED, _TRUE = "PodScheduled", "True"

@@ -150,18 +150,19 @@ class ResourceStrategyFitPlugin:
 
     def _fit_term(self, class_: TaskClass, own: Hashable) -> Fullness | StrategyFit:
         strategy_of = self._strategy if own is None else _of_pod(own).get
-        parts = tuple(
-            FitPart(name, float(class_.request.get(name)), *strategy)
-            for name in class_.request.names()
-            if (strategy := strategy_of(name)) is not None
-        )
-        divisor = float(sum(part.weight for part in parts))
-        factor = _FULL * self._weight
-        if all(part.strategy == MOST for part in parts):
+        found = [(name, strategy_of(name)) for name in class_.request.names()]
+        parts = [
+            (name, float(class_.request.get(name)), *strategy)
+            for name, strategy in found
+            if strategy is not None
+        ]
+        divisor, factor = float(sum(weight for _, _, weight, _ in parts)), _FULL * self._weight
+        if all(strategy == MOST for _, _, _, strategy in parts):
             # The kernel knows this term.
-            packed = tuple((part.resource, part.asked, part.weight) for part in parts)
-            return Fullness(packed, divisor, factor)
-        return StrategyFit(parts, divisor, factor)
+            return Fullness(tuple(part[:3] for part in parts), divisor, factor)
+        # An unknown strategy gives nothing, and its weight counts all the same.
+        known = tuple((*p[:3], p[3] == LEAST) for p in parts if p[3] in (LEAST, MOST))
+        return StrategyFit(known, divisor, factor)
 
     def _strategy(self, resource: str) -> tuple[float, str] | None:
         """Weight and strategy by the resource's name, or else by its longest known beginning."""
@@ -231,31 +232,16 @@ def _reserves(arguments: ProportionalArguments) -> tuple[Reserve, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class FitPart:
-    """One resource of a score: what is asked of it, its weight and its strategy."""
-
-    resource: str
-    asked: float
-    weight: float
-    # An unknown strategy gives nothing, and its weight counts all the same.
-    strategy: str
-
-
-@dataclass(frozen=True, slots=True)
 class StrategyFit:
     """A row score: the weighted mean over resources, 0 where one of them would be overfull."""
 
-    parts: tuple[FitPart, ...]
+    # Resource, what is asked of it, its weight, and whether what stays free of it counts.
+    parts: tuple[tuple[str, float, float, bool], ...]
     divisor: float
     factor: float
 
     def evaluate(self, rows: NodeRows) -> Floats:
-        parts = [
-            (part.resource, part.asked, part.weight, part.strategy == LEAST)
-            for part in self.parts
-            if part.strategy in (LEAST, MOST)
-        ]
-        return mean_use(rows, parts, self.divisor, self.factor)
+        return mean_use(rows, self.parts, self.divisor, self.factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, Limit, PluginOptions, by_name, duration, text
 from pumice.core.model.fit import Mask, Refusal
-from pumice.core.model.integers import as_integer
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.hooks import PERMIT, REJECT, Scores
 from pumice.core.session.policies import ClassRule, SortKey, VictimRule
 from pumice.core.session.session import Session
+from pumice.patterns.golang import parse_int
 
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 MIN_AVAILABLE = "volcano.sh/jdb-min-available"
@@ -244,10 +244,10 @@ def max_evictions(job: Job) -> int:
 
 def _of_tasks(text: str, count: int) -> int:
     """A number, or a percentage of ``count``, rounded up; 0 where it is neither."""
-    number = as_integer(text)
+    number = parse_int(text)
     if number is not None:
         return number
-    percent = as_integer(text.removesuffix("%")) if text.endswith("%") else None
+    percent = parse_int(text.removesuffix("%")) if text.endswith("%") else None
     return 0 if percent is None else ceil(percent * count / 100)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from pumice.core.model.group import PodGroup
 from pumice.core.model.pod import Pod
-from pumice.core.model.quantities import parse_duration_ns
+from pumice.patterns.golang import parse_duration_ns
 from pumice.server.estimating.run_times import PastRuns, template_of
 
 # On a pod or its PodGroup: how long the pod runs, as Go writes durations.

@@ -27,7 +27,7 @@ class Comparison:
     runs: list[tuple[int, int]] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
-    # Sessions that came out otherwise, and the first differences, in order.
+    # Sessions that differ, and the first differences, in order.
     differing_sessions: int = 0
     difference_count: int = 0
     differences: list[Difference] = field(default_factory=list)

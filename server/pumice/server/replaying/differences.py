@@ -17,7 +17,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that came out otherwise."""
+    """One difference between the recording and the replay."""
 
     session: int
     now_ns: int

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pumice.manifests.golang import parse_bool, parse_int
+from pumice.patterns.golang import parse_bool, parse_int
 
 Value = str | int | bool
 

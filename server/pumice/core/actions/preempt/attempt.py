@@ -5,25 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.actions.preempt.dry_run import DryRuns
-from pumice.core.actions.preempt.eligibility import why_not_eligible
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
+from pumice.core.model.pod import Pod
+from pumice.core.model.reasons import NodeCount
 from pumice.core.model.status import EVICTABLE
-from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.candidates import (
+    EvictionNodes,
+    EvictionReasons,
+    frees_enough,
+)
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Scores
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
+
+_DISRUPTED = "DisruptionTarget"
+_BY_SCHEDULER = "PreemptionByScheduler"
 
 
 class VictimScope(Enum):
@@ -53,13 +59,13 @@ class Attempt:
         self._author = author
         self._arguments = arguments
         self._nodes = EvictionNodes(session, remembers_errors=arguments.remembers_errors)
-        self._explained: set[str] = set()
+        self._reasons = EvictionReasons(session, author)
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
         self._failed: dict[tuple[object, ...] | None, int] = {}
 
     def begin_visit(self) -> None:
         """A job that stood for a waiting group is tried and explained anew when it is visited itself."""
-        self._explained.clear()
+        self._reasons.clear()
         self._failed.clear()
 
     @cached_property
@@ -75,10 +81,10 @@ class Attempt:
         session = self._session
         session.count("preemptors_tried")
         view = session.view(task)
-        problem = why_not_eligible(session, task, view)
+        problem = _why_not_eligible(session, task, view)
         problem = problem or session.feasibility.why_not_anywhere(task)
         if problem is not None:
-            self._explain(job, task, subjects=(problem,))
+            self._reasons.add(job, task.name, subjects=(problem,))
             return False
         nodes = self._nodes.nodes_for(task, view)
         if not self._nodes.is_any_large_enough(nodes, view):
@@ -94,7 +100,7 @@ class Attempt:
         key = self._key(task, scope, nodes)
         if key is not None:
             self._failed[key] = len(session.moves.log)
-        if job.id not in self._explained:
+        if job not in self._reasons:
             question = _Question(job, task, view, scope, nodes)
             self._explain_nodes(job, task, nodes, nodes & self._sufficient_rows(question))
         return False
@@ -181,7 +187,7 @@ class Attempt:
 
     def _candidates_on(self, row: int, question: _Question) -> list[Task]:
         job, task, scope = question.job, question.task, question.scope
-        residents = self._search.residents(row)
+        residents = self._search.residents[row]
         if scope is VictimScope.SAME_JOB or task.best_effort:
             return [other for other, _ in residents if self._is_candidate(job, task, other, scope)]
         queue = job.queue
@@ -284,10 +290,8 @@ class Attempt:
         statement.merge(trial)
         return True
 
-    # Explanations, once per job and visit.
-
     def _explain_nodes(self, job: Job, task: Task, nodes: Mask, sufficient: Mask) -> None:
-        if job.id in self._explained:
+        if job in self._reasons:
             return
         open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(sufficient))
         counts = (
@@ -295,13 +299,36 @@ class Attempt:
             NodeCount("node(s) with too little to evict", open_ - tried),
             NodeCount("node(s) where evictions were not enough", tried),
         )
-        self._explain(job, task, nodes=tuple(count for count in counts if count.nodes))
+        self._reasons.add(job, task.name, nodes=tuple(count for count in counts if count.nodes))
 
-    def _explain(self, job: Job, task: Task, **details: Any) -> None:
-        if job.id in self._explained:
-            return
-        self._explained.add(job.id)
-        have, need = job.index.ready_count + job.index.waiting_count, job.min_available
-        code = ReasonCode.NO_VICTIMS
-        reason = Reason(self._author, code, task=task.name, have=have, need=need, **details)
-        self._session.explain(job, reason)
+
+def _why_not_eligible(session: Session, task: Task, view: ClassView) -> str | None:
+    """Why a task may not preempt: one that waits for its nominated node may not."""
+    if task.class_.spec.never_preempts:
+        return "preemption policy is Never"
+    nominated = task.pod.nominated_node_name
+    if not nominated:
+        return None
+    row = session.table.row_of(nominated)
+    if row is None:
+        return "nominated node is not known"
+    refusals = session.feasibility.refused_by(task, view, row, nominated=True)
+    if isinstance(refusals, str):
+        return refusals
+    if not refusals:
+        return "nominated node already takes it"
+    if any(refusal.unresolvable for refusal in refusals):
+        return None
+    for other in session.table.rows[row].tasks_in_order():
+        if other.pod.priority < task.pod.priority and _is_preempted(other.pod):
+            return "nominated node is being cleared"
+    return None
+
+
+def _is_preempted(pod: Pod) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in pod.conditions:
+        if condition.type == _DISRUPTED:
+            return condition.status == "True" and condition.reason == _BY_SCHEDULER
+    return False

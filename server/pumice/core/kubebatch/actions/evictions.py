@@ -13,9 +13,9 @@ from pumice.core.kubebatch.fit import allowed_nodes
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.kubebatch.tolerance import is_at_most
 from pumice.core.model.fit import Mask
-from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
+from pumice.core.session.evicting.candidates import EvictionReasons
 from pumice.core.session.evicting.sums import EvictableSums
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Rows
@@ -37,7 +37,7 @@ class Evictions:
         self._choose = choose
         self._sums: EvictableSums | None = None
         self._generation = -1
-        self._explained: set[str] = set()
+        self._reasons = EvictionReasons(session, author)
 
     def make_room(
         self, job: Job, task: Task, may_evict: Callable[[Job, Job], bool], *, by_score: bool = False
@@ -58,7 +58,7 @@ class Evictions:
             statement = self._replace(victims, task, row) if victims else None
             if statement is not None:
                 return statement
-        self._explain(job, task)
+        self._reasons.add(job, task.name)
         return None
 
     def _rows_with_enough(self, view: ClassView, wanted: Callable[[Job], bool]) -> Mask:
@@ -109,14 +109,6 @@ class Evictions:
             return statement
         statement.discard()
         return None
-
-    def _explain(self, job: Job, task: Task) -> None:
-        """Explains a failure, once per job."""
-        if job.id not in self._explained:
-            self._explained.add(job.id)
-            have, need = job.index.ready_count + job.index.waiting_count, job.min_available
-            reason = Reason(self._author, ReasonCode.NO_VICTIMS, task.name, have=have, need=need)
-            self._session.explain(job, reason)
 
 
 def _enough_of(victims: Iterable[Task], request: Resources) -> list[Task]:

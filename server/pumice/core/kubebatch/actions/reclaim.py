@@ -37,11 +37,9 @@ class KubeBatchReclaimAction:
                 continue
             job = jobs[queue.name].pop()
             session.count("reclaimers_tried")
-            statement = evictions.make_room(job, first[job.id], _is_in_another_queue)
+            statement = evictions.make_room(
+                job, first[job.id], lambda own, other: other.queue != own.queue
+            )
             if statement is not None:
                 statement.commit(job.id)
                 queues.push(queue)
-
-
-def _is_in_another_queue(job: Job, other: Job) -> bool:
-    return other.queue != job.queue

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pumice.core.cache.pods import Counts
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.pod import PodAffinityTerm
 from pumice.core.session.hooks import Rows
 from pumice.core.session.session import Session
-
-Counts = NDArray[np.int64]
 
 
 def required_refused(session: Session, task: Task) -> Mask | None:
@@ -89,5 +87,4 @@ def _spread(session: Session, term: PodAffinityTerm, rows: Rows, weights: Counts
     np.add.at(sums, codes, weights)
     # The last entry answers for nodes without the label: code -1 reads it.
     sums[-1] = 0
-    result: Counts = sums[codes]
-    return result
+    return sums[codes]

@@ -88,8 +88,7 @@ class KubeBatchNodeOrderPlugin:
         lowest, highest = int(weights.min(initial=0)), int(weights.max(initial=0))
         if lowest == highest:
             return None
-        scaled: Scores = np.trunc(_FULL * ((weights - lowest) / float(highest - lowest)))
-        return scaled
+        return np.trunc(_FULL * ((weights - lowest) / float(highest - lowest)))
 
 
 def _tenths(amount: Scores, used: Scores, capacity: Scores) -> Scores:
@@ -101,12 +100,10 @@ def _tenths(amount: Scores, used: Scores, capacity: Scores) -> Scores:
 
 
 def _fraction(used: Scores, capacity: Scores) -> Scores:
-    result: Scores = np.divide(used, capacity, out=np.ones(len(used)), where=capacity > 0)
-    return result
+    return np.divide(used, capacity, out=np.ones(len(used)), where=capacity > 0)
 
 
 def _balanced(cpu: Scores, memory: Scores) -> Scores:
     """10 for equal fractions; 0 where one of them is used up."""
     scores = np.trunc((1 - np.abs(cpu - memory)) * _FULL)
-    result: Scores = np.where((cpu >= 1) | (memory >= 1), 0.0, scores)
-    return result
+    return np.where((cpu >= 1) | (memory >= 1), 0.0, scores)

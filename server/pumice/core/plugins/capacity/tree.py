@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.core.model.resources import Resources
+from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import UNLIMITED, inherit
 from pumice.core.session.session import Session
@@ -68,7 +68,7 @@ def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:
 
 def _assign_amounts(root: CapacityAccount, session: Session) -> None:
     if root.capability.is_empty():
-        scalars = session.table.scalar_names()
+        scalars = sorted(session.table.offering_nodes.keys() - {CPU, MEMORY})
         root.capability = Resources(UNLIMITED, UNLIMITED, dict.fromkeys(scalars, UNLIMITED))
     root.real_capability = root.capability
     waiting = [root]

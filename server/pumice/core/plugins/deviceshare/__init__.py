@@ -156,7 +156,7 @@ class DeviceSharePlugin:
         return scores
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
-        return self._cards.steps(number, self._requests[class_], count)
+        return self._cards.steps[number, self._requests[class_], count]
 
     def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
         """Points of MindCluster: for the node with the fewest idle cores that gives what is asked."""
@@ -187,7 +187,7 @@ class DeviceSharePlugin:
             return None
         question = self._question(task, row)
         number = self._cards.number(row, now=task.status is _ALLOCATED)
-        taken = self._cards.take(number, question)
+        taken = self._cards.taken[number, question]
         if taken is None:
             return self._kind.asked(self._requests[task.class_]).reason
         self._give(task, row, taken)

@@ -54,8 +54,10 @@ class CardStates(StateNumbers[State | None]):
         assert self._number_of(None) == NO_CARDS
         # By state and question: what a pod gets; and its weighted score with the state after it,
         # or None where it does not fit.
-        self._taken, self._nexts = Memo(self._take), Memo(self._next)
-        self._steps = Memo(self._find_steps)
+        self.taken, self._nexts = Memo(self._take), Memo(self._next)
+        # By state, request and count: weighted scores with no, one, two … more pods, as far as the
+        # state takes them.
+        self.steps = Memo(self._find_steps)
         # The last rows that were asked about: predicate and score ask about the same ones.
         self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
         # By row: use that Volcano does not give back before the session ends.
@@ -78,10 +80,6 @@ class CardStates(StateNumbers[State | None]):
         cards = None if facet is None else self._states.of(row)
         return _NONE if cards is None else self._kind.blocked(facet, cards)
 
-    def take(self, number: int, question: Question) -> Taken | None:
-        """What a pod gets in a state."""
-        return self._taken[number, question]
-
     def _take(self, key: tuple[int, Question]) -> Taken | None:
         number, question = key
         state = self._values[number]
@@ -90,7 +88,7 @@ class CardStates(StateNumbers[State | None]):
         return _NOTHING if state[0] is IGNORED.shape else self._kind.take(state, question)
 
     def _next(self, key: tuple[int, Question]) -> tuple[float, int] | None:
-        taken, state = self._taken[key], self._values[key[0]]
+        taken, state = self.taken[key], self._values[key[0]]
         if taken is None or state is None:
             return None
         # With locks, a node takes one pod at a time.
@@ -125,7 +123,7 @@ class CardStates(StateNumbers[State | None]):
             rows.index, rows.ahead, lambda number, count: self._after(number, question, count)
         )
         distinct, where = np.unique(numbers, return_inverse=True)
-        fits, scores = self._judge([self.take(n, question) for n in distinct.tolist()])
+        fits, scores = self._judge([self.taken[n, question] for n in distinct.tolist()])
         return fits[where], scores[where]
 
     def _by_row(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
@@ -136,7 +134,8 @@ class CardStates(StateNumbers[State | None]):
         taken = []
         for row, count in zip(where, ahead, strict=True):
             question = (request, facet, self.blocked(facet, row))
-            taken.append(self.take(self._after(int(numbers[row]), question, count), question))
+            number = self._after(int(numbers[row]), question, count)
+            taken.append(self.taken[number, question])
         return self._judge(taken)
 
     def _judge(self, taken: list[Taken | None]) -> _Evaluated:
@@ -149,10 +148,6 @@ class CardStates(StateNumbers[State | None]):
             found = self._nexts[number, question]
             number = NO_CARDS if found is None else found[1]
         return number
-
-    def steps(self, number: int, request: Hashable, count: int) -> tuple[float, ...]:
-        """Weighted scores with no, one, two … more pods, as far as the state takes them."""
-        return self._steps[number, request, count]
 
     def _find_steps(self, key: tuple[int, Hashable, int]) -> tuple[float, ...]:
         number, request, count = key

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from bisect import insort
 
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
+from pumice.patterns.golang import parse_decimal
 
 _PATH = "volcano.sh/hierarchy"
 _WEIGHTS = "volcano.sh/hierarchy-weights"
 _SEPARATOR = "/"
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def path_of(queue: Queue) -> list[str]:
@@ -26,7 +25,7 @@ def weights_of(queue: Queue) -> list[float]:
     """
     texts = queue.annotations.get(_WEIGHTS, "").split(_SEPARATOR)
     texts += [""] * (len(path_of(queue)) - len(texts))
-    return [max(float(t), 1.0) if _DECIMAL.fullmatch(t) else 1.0 for t in texts]
+    return [max(parse_decimal(text) or 1.0, 1.0) for text in texts]
 
 
 class _Node:

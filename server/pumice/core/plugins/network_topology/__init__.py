@@ -87,8 +87,13 @@ class NetworkTopologyAwarePlugin:
         self._amounts = DomainAmounts(session, self._arguments.weights())
         self._closeness = NodeCloseness(session)
         self._tier_scores = TierScores(session, self._amounts, self._arguments.fading)
-        # By sub-job, and by class.
-        self._near_terms, self._full_terms = Memo(self._near_term), Memo(self._full_term)
+        # By sub-job, and by class: the same object, so that its tasks are scored alike.
+        self._near_terms = Memo[SubJob, tuple[CandidateTerm, ...]](
+            lambda part: (FollowingTerm(partial(self._closeness.scores, part), self._factor),)
+        )
+        self._full_terms = Memo[TaskClass, tuple[CandidateTerm, ...]](
+            lambda class_: (FollowingTerm(partial(self._tier_scores.scores, class_), self._factor),)
+        )
         hooks = session.hooks
         hooks.job_gradient[self.name] = self._job_gradient
         hooks.sub_job_gradient[self.name] = self._sub_job_gradient
@@ -188,12 +193,6 @@ class NetworkTopologyAwarePlugin:
         if sub_job.network_topology is not None:
             return self._near_terms[sub_job]
         return self._full_terms[task.class_]
-
-    def _near_term(self, sub_job: SubJob) -> tuple[CandidateTerm, ...]:
-        return (FollowingTerm(partial(self._closeness.scores, sub_job), self._factor),)
-
-    def _full_term(self, class_: TaskClass) -> tuple[CandidateTerm, ...]:
-        return (FollowingTerm(partial(self._tier_scores.scores, class_), self._factor),)
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
         # Without HyperNodes all nodes get the same.

@@ -6,18 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pumice.core.cache.hyper_nodes import NO_DOMAIN, Numbers
 from pumice.core.cache.nodes import Floats
+from pumice.core.cache.pods import Counts
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Number, Resources
 from pumice.core.session.hooks import Scores
 from pumice.core.session.session import Session
-
-_Whole = NDArray[np.int64]
 
 
 class DomainAmounts:
@@ -33,7 +31,7 @@ class DomainAmounts:
         self._weights = weights
         # By column: what is idle, used, and will be idle, as of now.
         self._at_opening = np.concatenate((self._table.idle, self._table.used, self._table.future))
-        self._sums: _Whole | None = None
+        self._sums: Counts | None = None
         # By names of domains.
         self._numbers = Memo(self._find_numbers)
         # What happened since the sums were last read: class, rows, and 1 or -1.
@@ -41,7 +39,7 @@ class DomainAmounts:
 
     # Sums, by column and number of the domain.
 
-    def _summed(self) -> tuple[_Whole, _Whole, _Whole, _Whole]:
+    def _summed(self) -> tuple[Counts, Counts, Counts, Counts]:
         """Idle, used, future and allocatable."""
         if self._sums is None:
             names = self._tree.names
@@ -65,7 +63,7 @@ class DomainAmounts:
         if rows:
             self._events.append((tasks[0].class_, rows, sign))
 
-    def _count_events(self, used: _Whole) -> None:
+    def _count_events(self, used: Counts) -> None:
         """Counts what happened; what was undone since cancels out."""
         by_class: defaultdict[TaskClass, Counter[int]] = defaultdict(Counter)
         for class_, rows, sign in self._events:
@@ -93,7 +91,7 @@ class DomainAmounts:
             fits |= self._at_least(future[:, numbers], minimum)
         return numbers[fits]
 
-    def _at_least(self, amounts: _Whole, minimum: Resources) -> Mask:
+    def _at_least(self, amounts: Counts, minimum: Resources) -> Mask:
         enough: Mask = np.ones(amounts.shape[1], dtype=np.bool_)
         for name, amount in minimum.items():
             column = self._table.column_of(name)
@@ -130,11 +128,11 @@ class DomainAmounts:
         found = [self._tree.number_of(name) for name in names]
         return np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
 
-    def _fullness_of(self, needs: Mapping[str, Number | _Whole], names: Sequence[str]) -> Scores:
+    def _fullness_of(self, needs: Mapping[str, Number | Counts], names: Sequence[str]) -> Scores:
         numbers = self._numbers[tuple(names)]
         return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(needs, numbers))
 
-    def _fullness(self, needs: Mapping[str, Number | _Whole], numbers: Numbers) -> Scores:
+    def _fullness(self, needs: Mapping[str, Number | Counts], numbers: Numbers) -> Scores:
         _, used, _, allocatable = self._summed()
         if self._events:
             self._count_events(used)

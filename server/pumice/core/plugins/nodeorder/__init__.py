@@ -11,8 +11,8 @@ from pumice.core.model.memo import Memo
 from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
 from pumice.core.plugins.nodeorder.preferences import ImageLocality, NodePreferences
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
-from pumice.core.session.feasibility.amounts import AmountScore
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
+from pumice.core.session.feasibility.terms import AmountScore
 from pumice.core.session.policies import CandidateTerms, ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 

@@ -63,8 +63,7 @@ class InterPodPreferences:
         lowest, highest = (int(raw.min()), int(raw.max())) if len(rows) else (0, 0)
         if lowest == highest:
             return None
-        scaled: Scores = np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
-        return scaled
+        return np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
 
     def _find_own(self, key: tuple[TaskClass, str]) -> list[_OwnTerm]:
         found, spec = [], key[0].spec
@@ -84,5 +83,4 @@ class InterPodPreferences:
             if everywhere or (had is not None and had[row]):
                 by_value[column.codes[row]] += count * existing.weight
         by_value[-1] = 0
-        weighed: Counts = by_value[column.codes[rows]]
-        return weighed
+        return by_value[column.codes[rows]]

@@ -18,14 +18,8 @@ from pumice.core.session.session import Session
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 _COUNTS_NONE = LabelSelector()
+_DEFAULT_SKEWS = ((HOSTNAME, 3), (ZONE, 5))
 _TermKey = tuple[TaskClass, str, tuple[SpreadConstraint, ...], tuple[bool, ...]]
-
-
-def default_constraints(selector: LabelSelector) -> tuple[SpreadConstraint, ...]:
-    return (
-        SpreadConstraint(HOSTNAME, 3, required=False, selector=selector),
-        SpreadConstraint(ZONE, 5, required=False, selector=selector),
-    )
 
 
 class SpreadPreferences:
@@ -70,7 +64,11 @@ class SpreadPreferences:
 
     def _make_default(self, key: tuple[TaskClass, str, LabelSelector, bool]) -> EvenSpread:
         class_, namespace, selector, counted = key
-        return self._make((class_, namespace, default_constraints(selector), (counted, counted)))
+        constraints = tuple(
+            SpreadConstraint(label, skew, required=False, selector=selector)
+            for label, skew in _DEFAULT_SKEWS
+        )
+        return self._make((class_, namespace, constraints, (counted, counted)))
 
     def _make(self, key: _TermKey) -> EvenSpread:
         class_, namespace, constraints, counted = key

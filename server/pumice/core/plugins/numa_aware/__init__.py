@@ -81,7 +81,7 @@ class NumaAwarePlugin:
         numbers = self._cpus.numbers(rows, question)
         found: dict[str, NDArray[np.bool_]] = {}
         for number in np.unique(numbers).tolist():
-            reason = self._cpus.answer(number, question).reason
+            reason = self._cpus.answers[number, question].reason
             if reason:
                 here = numbers == number
                 found[reason] = found[reason] | here if reason in found else here
@@ -111,7 +111,7 @@ class NumaAwarePlugin:
             return None
         # The state is that of the node with the task on it, which was given no cpus yet.
         number = self._cpus.number(row)
-        cpus = self._cpus.answer(number, question).cpus
+        cpus = self._cpus.answers[number, question].cpus
         if cpus:
             self._session.annotate(task, {CPUS: write_cpus(cpus)})
             self._cpus.place(row, number, cpus)

@@ -52,7 +52,8 @@ class CpuStates(StateNumbers[State]):
     def __init__(self, states: NodeStates[State], table: NodeTable) -> None:
         super().__init__(table)
         self._states = states
-        self._answers = Memo[tuple[int, Question], Answer](
+        # By state and question.
+        self.answers = Memo[tuple[int, Question], Answer](
             lambda key: _answer(self._values[key[0]], key[1])
         )
         # By question: NUMA nodes by number of the state.
@@ -60,9 +61,6 @@ class CpuStates(StateNumbers[State]):
 
     def number(self, row: int) -> int:
         return self._number_of(self._states.of(row))
-
-    def answer(self, number: int, question: Question) -> Answer:
-        return self._answers[number, question]
 
     def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
         """The states of rows, with the pods that count as placed there."""
@@ -72,7 +70,7 @@ class CpuStates(StateNumbers[State]):
 
     def _after(self, number: int, question: Question, count: int) -> int:
         for _ in range(count):
-            answer, state = self.answer(number, question), self._values[number]
+            answer, state = self.answers[number, question], self._values[number]
             if not answer.cpus or state is None:
                 return number
             number = self._number_of((state[0], state[1] & ~answer.cpus))
@@ -81,7 +79,7 @@ class CpuStates(StateNumbers[State]):
     def most(self, number: int, question: Question, count: int) -> int:
         """How many more pods a state takes, counted up to a number."""
         found, at = 0, number
-        while found < count and not self.answer(at, question).reason:
+        while found < count and not self.answers[at, question].reason:
             after = self._after(at, question, 1)
             if after == at:
                 # A pod that takes no cpus of its own leaves room for any number of them.
@@ -94,11 +92,10 @@ class CpuStates(StateNumbers[State]):
         numbers, known = self.numbers_of(rows), self._counts.get(question, _NO_COUNTS)
         new = range(len(known), len(self._values))
         if new:
-            more = [self.answer(number, question).numa_count for number in new]
+            more = [self.answers[number, question].numa_count for number in new]
             known = np.concatenate((known, np.array(more, dtype=np.int64)))
             self._counts[question] = known
-        found: NDArray[np.int64] = known[numbers]
-        return found
+        return known[numbers]
 
     def place(self, row: int, number: int, cpus: int) -> None:
         """Sets the state of a node after a pod in a state of that number was given cpus."""

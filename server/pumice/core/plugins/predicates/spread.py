@@ -97,5 +97,4 @@ def _too_many(task: Task, part: _Prepared) -> Mask:
     full = matching > constraint.max_skew + lowest - itself
     # Nodes without the label are refused for that reason.
     full[-1] = False
-    too_many: Mask = full[part.column.codes]
-    return too_many
+    return full[part.column.codes]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pumice.core.model.fit import Mask
 from pumice.core.model.selectors import NodeSelectorTerm
 from pumice.core.model.storage import (
-    CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -132,8 +131,11 @@ class VolumeSupply:
             return None
         room = np.zeros(len(self._session.table), dtype=np.bool_)
         for capacity in cache.storage.capacities:
-            enough = _largest_volume(capacity) >= claim.request_bytes
-            if capacity.storage_class_name != storage_class.name or not enough:
+            # A largest size of volumes, where one is published, counts instead of what is free.
+            largest = capacity.maximum_volume_bytes
+            largest = largest if largest >= 0 else capacity.capacity_bytes
+            is_of_class = capacity.storage_class_name == storage_class.name
+            if not is_of_class or largest < claim.request_bytes:
                 continue
             if capacity.node_selector is not None:
                 reached = np.ones(len(room), dtype=np.bool_)
@@ -158,9 +160,3 @@ def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool
         and (claim.selector is None or claim.selector.matches(volume.labels))
         and all(mode in volume.access_modes for mode in claim.access_modes)
     )
-
-
-def _largest_volume(capacity: CsiStorageCapacity) -> int:
-    if capacity.maximum_volume_bytes >= 0:
-        return capacity.maximum_volume_bytes
-    return capacity.capacity_bytes

@@ -133,18 +133,10 @@ class Loads:
         total = sum(self._weights)
         if not total:
             return 0.0
-        cpu, memory = self._part(0, row), self._part(1, row)
-        return (cpu * self._weights[0] + memory * self._weights[1]) / total
+        cpu, memory = self.composite([row])
+        return float(cpu[0] * self._weights[0] + memory[0] * self._weights[1]) / total
 
-    def _part(self, line: int, row: int) -> float:
-        """The same as ``composite`` for one number, which is faster for a single node."""
-        capacity: float = self._capacity.item(line, row)
-        if capacity <= 0:
-            return 0.0
-        used = self._measured.item(line, row) / _PERCENT * capacity
-        return min(max((used + self._estimated.item(line, row)) / capacity, 0.0), 1.0)
-
-    def composite(self, rows: Rows) -> tuple[Floats, Floats]:
+    def composite(self, rows: Rows | list[int]) -> tuple[Floats, Floats]:
         """Measured and estimated cpu and memory as parts of the capacity, from 0 to 1."""
         capacity = self._capacity[:, rows]
         exists = capacity > 0

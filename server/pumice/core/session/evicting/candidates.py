@@ -1,15 +1,17 @@
-"""The nodes on which evictions are tried for a task."""
+"""The nodes on which evictions are tried for a task, and why they make no room for a job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import boolean
 from pumice.core.model.fit import Mask
+from pumice.core.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
@@ -55,8 +57,7 @@ class EvictionNodes:
         errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
         if errors is None or errors.unresolvable is None:
             return None
-        asked: Mask = ~errors.unresolvable
-        return asked
+        return ~errors.unresolvable
 
     def large_enough(self, view: ClassView) -> Mask:
         """Nodes that offer enough for the class: on others no eviction helps."""
@@ -76,6 +77,32 @@ class EvictionNodes:
             known = (nodes, bool((nodes & self.large_enough(view)).any()))
             self._compared[view.class_.number] = known
         return known[1]
+
+
+class EvictionReasons:
+    """Says why an action made no room for jobs, once for each job until it is cleared."""
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._session = session
+        self._author = author
+        self._explained: set[str] = set()
+
+    def clear(self) -> None:
+        self._explained.clear()
+
+    def __contains__(self, job: Job) -> bool:
+        return job.id in self._explained
+
+    def add(
+        self, job: Job, task: str = "", code: ReasonCode = ReasonCode.NO_VICTIMS, **details: Any
+    ) -> None:
+        """``task`` is the name of the one for which there is no room."""
+        if job in self:
+            return
+        self._explained.add(job.id)
+        have, need = job.index.ready_count + job.index.waiting_count, job.min_available
+        reason = Reason(self._author, code, task, have=have, need=need, **details)
+        self._session.explain(job, reason)
 
 
 def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[Task]) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.reasons import ReasonCode
+from pumice.core.session.evicting.candidates import EvictionReasons
 from pumice.core.session.evicting.domain import GangEviction, GangVictims
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.waiting import EvictionVisits
@@ -26,6 +27,7 @@ class GangActionRun:
         self._session = session
         self._author = author
         self._reclaims = victims.reclaims
+        self._reasons = EvictionReasons(session, author)
         self._eviction = GangEviction(session, author, victims)
 
     def run(self) -> None:
@@ -34,6 +36,7 @@ class GangActionRun:
         self._visit(visits.changed())
 
     def _visit(self, visited: list[Job]) -> None:
+        self._reasons.clear()
         queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
         by_queue: dict[str, LiveHeap[Job]] = {}
         for job in visited:
@@ -47,7 +50,9 @@ class GangActionRun:
             jobs = by_queue[queue.name]
             if self._is_overused(queue):
                 while jobs:
-                    self._explain(jobs.pop(), ReasonCode.QUEUE_OVERUSED, (queue.name,))
+                    self._reasons.add(
+                        jobs.pop(), code=ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,)
+                    )
                 continue
             while jobs:
                 self._make_room(queue, jobs.pop())
@@ -85,15 +90,10 @@ class GangActionRun:
         if not tasks:
             return
         if not self._may_grow(queue, tasks):
-            self._explain(job, ReasonCode.QUEUE_QUOTA, (queue.name,))
+            self._reasons.add(job, code=ReasonCode.QUEUE_QUOTA, subjects=(queue.name,))
             return
         statement = self._eviction.make_room(job, tasks)
         if statement is None:
-            self._explain(job, ReasonCode.NO_VICTIMS, self._eviction.problem)
+            self._reasons.add(job, subjects=self._eviction.problem)
         else:
             statement.commit(job.id)
-
-    def _explain(self, job: Job, code: ReasonCode, subjects: tuple[str, ...]) -> None:
-        have = job.index.ready_count + job.index.waiting_count
-        reason = Reason(self._author, code, have=have, need=job.min_available, subjects=subjects)
-        self._session.explain(job, reason)

@@ -36,7 +36,7 @@ class VictimFilter(NamedTuple):
     queue: str
     # The job that asks in its own queue; empty where none of that queue's tasks are its own.
     job_id: str = ""
-    # Running tasks of all other queues are wanted, not those of this one.
+    # Running tasks of all other queues that are reclaimable are wanted, not those of this one.
     elsewhere: bool = False
     best_effort_only: bool = False
 
@@ -74,8 +74,9 @@ class VictimSearch:
         self._marks = VictimMarks(session, rules)
         self._generation = -1
         self._known_rows: dict[tuple[int, VictimFilter], _KnownRows] = {}
-        # By row.
-        self._residents = Memo(self._find_residents)
+        # By row: tasks that may be preempted, and their jobs, in the order of candidates. Tasks that
+        # the action places are pipelined, which no victim is, so that this stays valid.
+        self.residents = Memo(self._find_residents)
         self._sync()
 
     # Queries of actions.
@@ -84,18 +85,6 @@ class VictimSearch:
         """Tasks of the other jobs of a queue."""
         own = job_id if job_id in self._tasks.job_ids else ""
         return VictimFilter(queue, own, best_effort_only=best_effort_only)
-
-    def in_other_queues(self, queue: str) -> VictimFilter:
-        """Running tasks of other queues that are reclaimable."""
-        return VictimFilter(queue, elsewhere=True)
-
-    def residents(self, row: int) -> list[tuple[Task, Job]]:
-        """Tasks on a node that may be preempted, and their jobs, in the order of candidates.
-
-        Tasks that the action places on a node are pipelined, which no victim is. So the result
-        stays valid while the action runs.
-        """
-        return self._residents[row]
 
     def _find_residents(self, row: int) -> list[tuple[Task, Job]]:
         jobs = self._session.jobs
@@ -108,8 +97,7 @@ class VictimSearch:
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
         self._sync()
-        rows: Mask = self._sums("", self._jobs[wanted], wanted).count > 0
-        return rows
+        return self._sums("", self._jobs[wanted], wanted).count > 0
 
     def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where the resources of all candidates would be enough, if plugins allowed them all."""

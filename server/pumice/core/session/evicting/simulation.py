@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
@@ -36,25 +35,20 @@ class SimulatedNode:
                     self._plugins.append((options, make(task, row) if filled else None))
 
     def remove(self, victim: Task) -> str | None:
-        problem = self._notify_plugins(lambda copy: copy.remove(victim))
-        if problem is None:
-            self._future += self._table.vector(victim.class_)
-        return problem
+        return self._change(victim, -1)
 
     def add(self, victim: Task) -> str | None:
-        problem = self._notify_plugins(lambda copy: copy.add(victim))
-        if problem is None:
-            self._future -= self._table.vector(victim.class_)
-        return problem
+        return self._change(victim, 1)
 
-    def _notify_plugins(self, change: Callable[[Simulation], str | None]) -> str | None:
+    def _change(self, victim: Task, sign: int) -> str | None:
         for options, copy in self._plugins:
             if options.enabled("enablePreemptable") or options.enabled("enabledAllocatable"):
                 if copy is None:
                     return f"plugin {options.name} has nothing to simulate with"
-                problem = change(copy)
+                problem = copy.add(victim) if sign > 0 else copy.remove(victim)
                 if problem is not None:
                     return problem
+        self._future -= sign * self._table.vector(victim.class_)
         return None
 
     def fits(self, queue: Queue) -> bool:

@@ -26,7 +26,6 @@ _FULL = 100
 _SCALED_UP, _SCALED_DOWN, _SPREAD = range(3)
 # The most terms of a task, and constraints of a term, that the kernel takes.
 MOST_TERMS, MOST_CONSTRAINTS = 4, 8
-Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]
 KernelParts = tuple[Any, ...]
 

@@ -33,8 +33,8 @@ class _OfClass:
     filter_tests: _Tests | None
     # The same for scores.
     score_tests: _Tests | None
-    # All tasks pass the pre-predicates; and all of them are also plain.
-    passes: bool
+    # All tasks are filtered by class and pass the pre-predicates; and all of them are also plain.
+    is_filtered: bool
     is_plain: bool
     # What a task must pass to be filtered by class, prepared by the pre-predicates where possible;
     # and whether that says that it passes all of them.
@@ -76,8 +76,7 @@ class PlainTasks:
 
     def is_class_filtered(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are filtered by class and pass the pre-predicates."""
-        known = self._classes[class_]
-        return known.passes and known.filter_tests == ()
+        return self._classes[class_].is_filtered
 
     def is_plain(self, task: Task) -> bool:
         if task.pod.nominated_node_name:
@@ -90,7 +89,7 @@ class PlainTasks:
     def is_filtered_by_class(self, task: Task) -> bool:
         """Whether its class's view says where the task can go, and the pre-predicates pass."""
         known = self._classes[task.class_]
-        if known.passes and known.filter_tests == ():
+        if known.is_filtered:
             return True
         if task.pod.nominated_node_name or known.filter_tests is None:
             return False
@@ -107,7 +106,7 @@ class PlainTasks:
     def filtered_first(self, tasks: list[Task]) -> list[Task]:
         """The first tasks, all of one class, that are filtered by it."""
         known = self._classes[tasks[0].class_]
-        if known.passes and known.filter_tests == ():
+        if known.is_filtered:
             return tasks
         if known.filter_tests is None:
             return []
@@ -166,12 +165,12 @@ class PlainTasks:
         has_others = by_node or others is None
         filter_tests = None if chains.flat("node_predicate") else _plainly(filters)
         score_tests = None if by_node else _plainly(scores)
-        passes = bindable and all(answers.get(name) for name in names)
+        is_filtered = filter_tests == () and bindable and all(answers.get(name) for name in names)
         return _OfClass(
             filter_tests,
             score_tests,
-            passes,
-            passes and filter_tests == () and score_tests == (),
+            is_filtered,
+            is_filtered and score_tests == (),
             tuple(prepared.get(name, test) for name, test in (filters or {}).items()),
             bindable and all(answers.get(name) or name in prepared for name in names),
             None if None in first_tests else tuple(test for test in first_tests if test),

@@ -13,11 +13,11 @@ from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
-from pumice.core.session.feasibility.amounts import AmountScore
 from pumice.core.session.feasibility.candidate_terms import KernelParts
 from pumice.core.session.feasibility.class_answers import ClassAnswers
 from pumice.core.session.feasibility.terms import (
     KERNEL_TERMS,
+    AmountScore,
     Fullness,
     KernelTerm,
     PodLimit,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from traceback import walk_tb
 from types import SimpleNamespace, TracebackType
@@ -46,7 +46,6 @@ from pumice.core.session.policies import (
     StateRule,
     VictimRule,
 )
-from pumice.core.session.timings import Timings
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -134,18 +133,11 @@ def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tupl
     return last
 
 
-@dataclass(frozen=True, slots=True)
-class _Author:
-    """A plugin whose functions are wrapped."""
-
-    name: str
-    timings: Timings
-
-
 class HookGuard:
     """Wraps what one plugin registers. Make it before the plugin is opened, seal it after."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, plugin: str) -> None:
+        self._plugin = plugin
         self._timings = session.timings
         self._hooks = session.hooks
         self._table = session.table
@@ -156,38 +148,37 @@ class HookGuard:
         }
         self._handlers = list(self._hooks.handlers)
 
-    def seal(self, plugin: str) -> None:
+    def seal(self) -> None:
         """Wraps the functions that the plugin has registered."""
-        author = _Author(plugin, self._timings)
         for point, before in self._before.items():
             functions: dict[str, Any] = getattr(self._hooks, point)
             for name in sorted({*before, *functions}):
                 if name in before and before[name] is functions.get(name, _GONE):
                     continue
-                if name != plugin:
+                if name != self._plugin:
                     raise TypeError(f"it changes {point} of the plugin {name}")
-                functions[name] = self._guarded(author, point, functions[name])
+                functions[name] = self._guarded(point, functions[name])
         handlers = self._hooks.handlers
         count = len(self._handlers)
         if handlers[:count] != self._handlers:
             raise TypeError("it changes the handlers of other plugins")
-        handlers[count:] = [self._handler(author, handler) for handler in handlers[count:]]
+        handlers[count:] = [self._handler(handler) for handler in handlers[count:]]
 
-    def _guarded(self, author: _Author, point: str, function: Any) -> Any:
+    def _guarded(self, point: str, function: Any) -> Any:
         if not callable(function):
             raise TypeError(f"{point} must be a function, is {function!r}")
         if point == "simulation":
-            return partial(_simulate, author, function)
+            return partial(self._simulate, function)
         check = check_of(point, self._table)
         form = type(function)
         if form not in _CHECKS:
-            return _asked(author, point, function, check)
+            return self.asked(point, function, check)
         checks: dict[str, Check] = {
             part: _checking(own) if own else check for part, own in _CHECKS[form].items()
         }
         checks |= {part: partial(own, check) for part, own in _IN_CONTEXT.get(form, {}).items()}
         parts = {
-            part: _asked(author, f"{point}.{part}", given, own)
+            part: self.asked(f"{point}.{part}", given, own)
             for part, own in checks.items()
             if (given := getattr(function, part)) is not None
         }
@@ -197,61 +188,53 @@ class HookGuard:
             if function.facet is not None and (point != "row_score" or function.of_facet is None):
                 raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
             for part in parts.keys() & {"term", "of_facet"}:
-                parts[part] = partial(_guarded_term, author, point, check, parts[part])
+                parts[part] = partial(self._term, point, check, parts[part])
         return replace(function, **parts)
 
-    def _handler(self, author: _Author, handler: Any) -> EventHandler:
+    def _handler(self, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
             raise TypeError(f"a handler must be an EventHandler, is {handler!r}")
-        allocated = _asked(author, "handlers.allocated", handler.allocated, _checking(text_or_none))
+        allocated = self.asked("handlers.allocated", handler.allocated, _checking(text_or_none))
         deallocated = handler.deallocated
         if deallocated is not None:
             nothing = _checking(lambda _answer: None)
-            deallocated = _asked(author, "handlers.deallocated", deallocated, nothing)
+            deallocated = self.asked("handlers.deallocated", deallocated, nothing)
         return EventHandler(allocated, deallocated)
 
+    def asked(self, where: str, function: Callable[..., Any], check: Check) -> Any:
+        """The function, with its errors and wrong answers attributed to the plugin."""
 
-def _asked(author: _Author, where: str, function: Callable[..., Any], check: Check) -> Any:
-    def ask(*question: Any) -> Any:
-        try:
-            # Lists are copies: what a plugin does to them stays with it.
-            copies = tuple(list(part) if isinstance(part, list) else part for part in question)
-            return check(question, function(*copies))
-        except (InvariantError, PluginFailedError):
-            raise
-        except Exception as error:
-            raise PluginFailedError(author.name, where, error, function) from error
+        def ask(*question: Any) -> Any:
+            try:
+                # Lists are copies: what a plugin does to them stays with it.
+                copies = tuple(list(part) if isinstance(part, list) else part for part in question)
+                return check(question, function(*copies))
+            except (InvariantError, PluginFailedError):
+                raise
+            except Exception as error:
+                raise PluginFailedError(self._plugin, where, error, function) from error
 
-    return author.timings.timed(author.name, ask)
+        return self._timings.timed(self._plugin, ask)
+
+    def _term(
+        self, point: str, check: Check, make: Callable[..., Any], class_: TaskClass, *facet: Any
+    ) -> Any:
+        """A third-party term; one that the kernel does not know is evaluated through the guard."""
+        term = make(class_, *facet)
+        if isinstance(term, KERNEL_TERMS[point]):
+            return term
+        evaluate = self.asked(
+            f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
+        )
+        return SimpleNamespace(evaluate=evaluate)
+
+    def _simulate(self, make: Callable[[Task, int], Any], task: Task, row: int) -> Simulation:
+        with blaming(self._plugin, "simulation"):
+            return _GuardedSimulation(self, make(task, row))
 
 
 def _checking(check: Callable[[Any], Any]) -> Check:
     return lambda _question, answer: check(answer)
-
-
-def _guarded_term(
-    author: _Author,
-    point: str,
-    check: Check,
-    make: Callable[..., Any],
-    class_: TaskClass,
-    *facet: Any,
-) -> Any:
-    """A third-party term; one that the kernel does not know is evaluated through the guard."""
-    term = make(class_, *facet)
-    if isinstance(term, KERNEL_TERMS[point]):
-        return term
-    evaluate = _asked(
-        author, f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
-    )
-    return SimpleNamespace(evaluate=evaluate)
-
-
-def _simulate(
-    author: _Author, make: Callable[[Task, int], Any], task: Task, row: int
-) -> Simulation:
-    with blaming(author.name, "simulation"):
-        return _GuardedSimulation(author, make(task, row))
 
 
 class _GuardedSimulation:
@@ -264,8 +247,8 @@ class _GuardedSimulation:
     why_not: Callable[[Task], str | None]
     is_allocatable: Callable[[Queue, Task], bool]
 
-    def __init__(self, author: _Author, simulation: Any) -> None:
+    def __init__(self, guard: HookGuard, simulation: Any) -> None:
         for method in self.__slots__:
             check = _checking(truth if method == "is_allocatable" else text_or_none)
             where = f"simulation.{method}"
-            setattr(self, method, _asked(author, where, getattr(simulation, method), check))
+            setattr(self, method, guard.asked(where, getattr(simulation, method), check))

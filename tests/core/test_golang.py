@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.manifests.golang import (
+from pumice.patterns.golang import (
     MAX_DURATION_LENGTH,
     parse_bool,
     parse_decimal,

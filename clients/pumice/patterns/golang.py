@@ -1,4 +1,4 @@
-"""Text as Go reads it, for annotations, labels and flags of Volcano."""
+"""Booleans, numbers and durations as Go reads them, for configurations, annotations, labels and flags."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ async def test_a_reservation_that_the_server_makes_late_is_undone(
     fake_api: FakeApi, watched: Watched
 ) -> None:
     cluster, uid = await start(fake_api, watched)
-    late = Trouble("PATCH", "/persistentvolumes/va", loses_answer=True, seconds=0.3)
+    late = Trouble("PATCH", "/persistentvolumes/va", loses_answer=True, seconds=1.5)
     fake_api.trouble.append(late)
     call = asyncio.create_task(cluster.world.binder.bind(choose(uid, "va")))
     await until(lambda: late.times == 0)

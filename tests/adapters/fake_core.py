@@ -60,7 +60,7 @@ class FakeStream:
         self.is_over = False
 
     async def receive(self) -> ConnectRequest:
-        return await asyncio.wait_for(self.incoming.get(), 10)
+        return await asyncio.wait_for(self.incoming.get(), 60)
 
     def send(self, **message: Any) -> None:
         self.outgoing.put_nowait(ConnectResponse(**message))
@@ -134,7 +134,7 @@ class FakeCore(ClusterServiceServicer):
     async def accept(self) -> FakeStream:
         """The next stream that lives long enough to say Hello."""
         while True:
-            stream = await asyncio.wait_for(self.accepted.get(), 10)
+            stream = await asyncio.wait_for(self.accepted.get(), 60)
             await until(lambda stream=stream: stream.is_over or not stream.incoming.empty())  # type: ignore[misc]
             if not stream.incoming.empty():
                 first = stream.incoming.get_nowait()

@@ -72,7 +72,7 @@ async def test_a_drain_completes_the_gang_that_has_begun_and_no_other(stage: Sta
     await settle()
     assert not mid.run.done()
     mid.gate.set()
-    await asyncio.wait_for(mid.run, 5)
+    await asyncio.wait_for(mid.run, 30)
     assert mid.bound() == set(FIRST)
     # The core knows what became of them before the adapter ends.
     assert {outcome.decision_id for outcome in mid.stream.model.outcomes} == {"d-a", "d-b", "d-c"}
@@ -87,14 +87,14 @@ async def test_a_draining_adapter_takes_no_new_decisions(stage: Stage) -> None:
     mid.stream.stream.decide([bind("late")])
     await until(lambda: mid.adapter.metrics.counted("decisions") == 6)
     mid.gate.set()
-    await asyncio.wait_for(mid.run, 5)
+    await asyncio.wait_for(mid.run, 30)
     assert "late" not in stage.world.called("bind")
 
 
 async def test_a_drain_ends_in_time_whatever_the_cluster_does(stage: Stage) -> None:
     mid = await MidGang.begin(stage, shutdown_timeout_seconds=0.1)
     mid.adapter.drain()
-    await asyncio.wait_for(mid.run, 5)
+    await asyncio.wait_for(mid.run, 30)
     assert mid.adapter.metrics.counted("drain_timeouts") == 1
 
 
@@ -105,7 +105,7 @@ async def test_a_drain_does_not_need_the_core(stage: Stage) -> None:
     mid.adapter.drain()
     await settle()
     mid.gate.set()
-    await asyncio.wait_for(mid.run, 5)
+    await asyncio.wait_for(mid.run, 30)
     assert mid.bound() == set(FIRST)
 
 

@@ -34,8 +34,11 @@ class Ended:
     err: str
 
 
-def pumice(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ended:
-    code = run([str(argument) for argument in arguments])
+def pumice(
+    capsys: pytest.CaptureFixture[str], *arguments: object, program: str = "pumice"
+) -> Ended:
+    """Runs pumice by this name."""
+    code = run([str(argument) for argument in arguments], program)
     said = capsys.readouterr()
     return Ended(code, said.out, said.err)
 

@@ -72,6 +72,22 @@ def test_version(capsys: Capture) -> None:
     assert run_pumice(capsys, "--version").out == f"pumice {text}\n"
 
 
+def test_a_link_with_the_name_of_a_program_of_volcano_is_that_program(tmp_path: Path) -> None:
+    def said(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        link = tmp_path / name
+        link.symlink_to(Path(sys.executable).parent / "pumice")
+        return subprocess.run(
+            [link, *words], capture_output=True, text=True, timeout=100, check=False
+        )
+
+    lines = said("vcctl", "version").stdout.splitlines()
+    assert lines == ["API Version: v1alpha1", f"Version: {metadata.version('pumice')} (pumice)"]
+    refused = said("vsub", "-n")
+    assert refused.returncode == 2
+    assert refused.stderr == "pumice: Option '-n' requires an argument. See 'vsub --help'.\n"
+    assert "-n, --name" in said("vjobs", "--help").stdout
+
+
 def test_without_a_command_there_is_help(capsys: Capture) -> None:
     done = run_pumice(capsys)
     assert done.code == 2

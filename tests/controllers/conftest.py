@@ -50,8 +50,15 @@ async def loops(fake_api: FakeApi) -> AsyncIterator[Loops]:
     await session.open()
 
     def make(controllers: Sequence[Controller[Any]]) -> ControllerLoop:
-        options = LoopOptions()
-        return ControllerLoop(controllers, session, options, clock, metrics, rng=random.Random(1))
+        return ControllerLoop(
+            controllers,
+            session,
+            LoopOptions(),
+            clock,
+            metrics,
+            may_act=lambda: made.leads,
+            rng=random.Random(1),
+        )
 
     made = Loops(make, metrics)
     try:

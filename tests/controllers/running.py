@@ -15,6 +15,8 @@ class Loops:
         self, make: Callable[[Sequence[Controller[Any]]], ControllerLoop], metrics: Metrics
     ) -> None:
         self._make, self.metrics = make, metrics
+        # Whether the loops may write.
+        self.leads = True
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self, *controllers: Controller[Any]) -> ControllerLoop:

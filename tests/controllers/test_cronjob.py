@@ -8,15 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from pumice.controllers.cronjob.changes import noted_change
 from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.cronjob.reconcile import Seen, reconcile
 from pumice.controllers.cronjob.schedule import ScheduleError, parse
 from pumice.controllers.cronjob.slots import due
-from pumice.controllers.cronjob.types import CronJob, CronJobSpec, CronJobStatus
+from pumice.controllers.cronjob.types import SCHEDULE_SINCE, CronJob, CronJobSpec, CronJobStatus
 from pumice.controllers.job.times import shown
 from pumice.controllers.job.types import Job, JobState, JobStatus
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch
+from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan
 from pumice.controllers.runtime.objects import Metadata
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
@@ -195,15 +196,40 @@ def test_a_changed_schedule_begins_with_its_next_time() -> None:
     made = cron(schedule="*/5 * * * *", last="2026-01-01T00:00:00Z")
     changed = Seen(made, (), ms("2026-01-01T12:02Z"), changed_ms=ms("2026-01-01T12:01Z"))
     plan = reconcile(changed)
-    assert not plan.stages
+    ((noted,),) = plan.stages
+    assert isinstance(noted, Patch)
+    made.metadata.annotations = noted.body["metadata"]["annotations"]
+    assert reconcile(changed) == Plan(again_seconds=plan.again_seconds)
     assert plan.again_seconds == pytest.approx(180.1)
     assert reconcile(replace(changed, now_ms=ms("2026-01-01T12:05Z"))).stages
+
+
+@pytest.mark.parametrize("text", ["soon", "{}", "[]", '{"schedule": 1, "since": ""}'])
+def test_an_annotation_that_cannot_be_read_is_none(text: str) -> None:
+    made = cron()
+    made.metadata.annotations = {SCHEDULE_SINCE: text}
+    assert noted_change(made) is None
+    assert len(run(made)[0]) == 1
 
 
 async def test_the_controller_notes_when_a_schedule_changes(
     fake_api: FakeApi, loops: Loops
 ) -> None:
-    """A job of the old schedule's time is not started when the schedule is changed."""
+    """A job of the old schedule's time is not started when the schedule is changed.
+
+    Nor is it started by a process that begins later, or when the schedule is changed meanwhile.
+    """
+
+    def noted() -> str:
+        held = fake_api.get(CRONS, "ns", "tick")["metadata"].get("annotations", {})
+        return str(held.get(SCHEDULE_SINCE, ""))
+
+    async def restart() -> None:
+        await loops.kill()
+        before = loops.metrics.counted("reconciles", result="unchanged")
+        loops.start(CronJobController(ControllerOptions()))
+        await until(lambda: loops.metrics.counted("reconciles", result="unchanged") > before)
+
     fake_api.resources.add(CRONS)
     fake_api.with_status.add(CRONS)
     spec: dict[str, Any] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"tasks": []}}}
@@ -214,7 +240,13 @@ async def test_the_controller_notes_when_a_schedule_changes(
     loops.start(CronJobController(ControllerOptions()))
     await until(lambda: loops.metrics.counted("reconciles", result="unchanged") == 1)
     fake_api.put(CRONS, {**body, "spec": {**spec, "schedule": "0 0 * * *"}})
-    await until(lambda: loops.metrics.counted("reconciles", result="unchanged") == 2)
+    await until(lambda: '"0 0 * * *"' in noted())
+    await restart()
+    await loops.kill()
+    held = fake_api.get(CRONS, "ns", "tick")
+    fake_api.put(CRONS, {**held, "spec": {**spec, "schedule": "0 12 * * *"}})
+    await restart()
+    await until(lambda: '"0 12 * * *"' in noted())
     assert not fake_api.made("POST", "/jobs$")
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
 from tests.adapters.fake_clock import until
@@ -215,3 +216,25 @@ async def test_a_job_that_volcano_restarts_is_restarted(fake_api: FakeApi, loops
     }
     assert versions == {"2"}
     assert cluster.status()["retryCount"] == 1
+
+
+@pytest.mark.parametrize("has_condition", [True, False])
+async def test_a_job_that_ended_without_a_time_is_deleted_after_its_time_to_live(
+    fake_api: FakeApi, loops: Loops, has_condition: bool
+) -> None:
+    """The condition of the phase may have the time; else it counts from now."""
+    cluster = FakeCluster(fake_api)
+    of_volcano(fake_api, "Completed", "Succeeded", succeeded=2)
+    body = fake_api.get(JOBS, NAMESPACE, "job")
+    del body["status"]["state"]["lastTransitionTime"]
+    if not has_condition:
+        del body["status"]["conditions"]
+    body["spec"]["ttlSecondsAfterFinished"] = 1 if has_condition else 10**6
+    fake_api.put(JOBS, body)
+    options = ControllerOptions()
+    loops.start(JobController(options), GarbageCollector(options))
+    if has_condition:
+        await until(lambda: (JOBS, NAMESPACE, "job") not in fake_api.objects)
+    else:
+        await until(lambda: cluster.status()["state"].get("lastTransitionTime"))
+        assert cluster.phase() == "Completed"

@@ -157,9 +157,22 @@ async def test_a_drained_loop_completes_what_it_has_begun(fake_api: FakeApi, loo
     loop = loops.start(OnePodEach())
     await until(lambda: fake_api.made("POST", "/pods$"))
     loop.drain()
-    await asyncio.wait_for(loops.tasks[1], 5)
+    await asyncio.wait_for(loops.tasks[1], 30)
     assert ("pods", "ns", "a") in fake_api.objects
     assert fake_api.made("POST", "/events$")
+
+
+async def test_a_key_does_not_wait_longer_after_a_lease_that_was_not_renewed(
+    fake_api: FakeApi, loops: Loops, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its calls were not made, so it did not fail; its delay would grow to minutes."""
+    loops.leads = False
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach())
+    await until(lambda: loops.metrics.counted("reconciles", result="not leading") > 3)
+    loops.leads = True
+    await until(lambda: labels(fake_api, "a").get("done"))
+    assert "retry in" not in caplog.text
 
 
 async def test_a_reconcile_that_raises_stops_no_other_key(fake_api: FakeApi, loops: Loops) -> None:

@@ -69,7 +69,7 @@ async def test_a_standby_takes_over_when_the_leader_ends(fake_api: FakeApi, star
     fake_api.put(JOBS, job("one"))
     await until(lambda: cluster.phase("one") == "Pending")
     shutdown.request(first.cancel)
-    await asyncio.wait_for(first, 5)
+    await asyncio.wait_for(first, 30)
     await until(lambda: holder(fake_api) == "b")
     fake_api.put(JOBS, job("two"))
     await until(lambda: cluster.phase("two") == "Pending")

@@ -244,6 +244,24 @@ class Cluster:
 
         await self.until(f"PodGroup {name} says that it cannot be placed", is_told)
 
+    async def until_quiet(self, proxy: FaultyProxy, seconds: float = 2.0) -> None:
+        """Until nothing was written for so long; counters are written once per second."""
+
+        async def is_quiet() -> bool:
+            before = len(proxy.writes())
+            await asyncio.sleep(seconds)
+            return len(proxy.writes()) == before
+
+        await self.until("all that had to be written is written", is_quiet)
+
+    async def until_event(self, reason: str, **involved: str) -> None:
+        """Events are written later than what they tell."""
+
+        async def is_there() -> bool:
+            return reason in {event["reason"] for event in await self.events(**involved)}
+
+        await self.until(f"an event {reason} of {involved}", is_there)
+
     async def shown(self) -> str:
         """What a person would look at first."""
         lines = [_shown_pod(pod) for pod in await self.pods()][:40]

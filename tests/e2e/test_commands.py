@@ -22,13 +22,13 @@ class Shell:
         self._kubeconfig = cluster.kubeconfig("admin")
         self._capsys = capsys
 
-    async def types(self, *words: object) -> Ended:
+    async def types(self, *words: object, program: str = "pumice") -> Ended:
         return await asyncio.to_thread(
-            pumice, self._capsys, *words, "--kubeconfig", self._kubeconfig
+            pumice, self._capsys, *words, "--kubeconfig", self._kubeconfig, program=program
         )
 
-    async def does(self, *words: object) -> str:
-        ended = await self.types(*words)
+    async def does(self, *words: object, program: str = "pumice") -> str:
+        ended = await self.types(*words, program=program)
         assert (ended.code, ended.err) == (0, "")
         return ended.out
 
@@ -36,6 +36,39 @@ class Shell:
 @pytest.fixture
 def shell(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(cluster, capsys)
+
+
+async def test_a_script_with_volcanos_short_commands(
+    cluster: Cluster, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VOLCANO_DEFAULT_JOB_NAMESPACE", NAMESPACE)
+    monkeypatch.setenv("VOLCANO_DEFAULT_IMAGE", "work")
+    monkeypatch.setenv("VOLCANO_SCHEDULER_NAME", "other")
+    made = await shell.does("-n", "one", "-r", 2, program="vsub")
+    assert made == "run job one successfully\n"
+    job = await cluster.client.get(f"{JOBS}/one")
+    assert job["spec"]["schedulerName"] == "other"
+    (container,) = job["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    assert container["image"] == "work"
+    await shell.does("-n", "two", "-i", "own", "-S", "volcano", program="vsub")
+    at = ("-N", NAMESPACE)
+    listed = await shell.does(*at, "-S", "volcano", program="vjobs")
+    assert [line.split()[0] for line in listed.splitlines()] == ["Name", "two"]
+    assert "one" in await shell.does(*at, "-n", "one", program="vjobs")
+    await shell.does(*at, "-n", "one", program="vsuspend")
+    await shell.does(*at, "-n", "one", program="vresume")
+    commands = await cluster.client.list(BUS.format(NAMESPACE))
+    assert sorted(one["action"] for one in commands) == ["AbortJob", "ResumeJob"]
+    await cluster.client.call("DELETE", BUS.format(NAMESPACE))
+    for name in ("one", "two"):
+        ended = await shell.does(*at, "-n", name, program="vcancel")
+        assert ended == f"cancel job {name} successfully\n"
+    # The variables are those of vsub only.
+    assert await shell.does("job", "list", program="vcctl") == "No resources found\n"
+    await cluster.add_queue("red")
+    assert "red" in await shell.does(program="vqueues")
+    (row,) = (await shell.does("-n", "red", program="vqueues")).splitlines()[1:]
+    assert row.split()[0] == "red"
 
 
 async def test_the_life_of_a_job(cluster: Cluster, shell: Shell, tmp_path: Path) -> None:

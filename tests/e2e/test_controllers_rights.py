@@ -126,16 +126,6 @@ class Everything:
         await self.until("a Job of a schedule", has_ticked)
         await client.merge(f"{CRONS}/tick", {"spec": {"suspend": True}})
 
-    async def settle(self) -> None:
-        """Until nothing was written for two seconds; counters are written once per second."""
-
-        async def is_quiet() -> bool:
-            before = len(self.proxy.writes())
-            await asyncio.sleep(2)
-            return len(self.proxy.writes()) == before
-
-        await self.until("all that had to be written is written", is_quiet)
-
     async def change(self) -> None:
         """Changes that need the rights to patch and to delete."""
         client, jobs = self.client, self.jobs
@@ -150,6 +140,7 @@ class Everything:
         refused = task("w", 1)
         del refused["template"]["spec"]["containers"][0]["image"]
         await client.create(job("refused", refused))
+        await client.merge(f"{CRONS}/tick", {"spec": {"schedule": "@yearly"}})
         await jobs.command("stays", "AbortJob")
         await jobs.until_phase("stays", "Aborted")
         await client.merge("/api/v1/nodes/node-0001", {"metadata": {"labels": {"rack": None}}})
@@ -178,15 +169,15 @@ async def test_each_right_is_used_none_is_missing_and_a_steady_cluster_causes_no
         cluster.run_scheduler()
         child = work.start()
         await work.until_made()
-        await work.settle()
+        await cluster.until_quiet(proxy)
 
         # A process that starts reads everything, and finds nothing to do.
         child.stop()
         before = len(proxy.calls)
-        work.start()
+        child = work.start()
 
         async def reads() -> bool:
-            return any("reconciling begins" in line for line in [cluster.scheduler.said()])
+            return "reconciling begins" in child.said
 
         await cluster.until("it reads", reads)
         await asyncio.sleep(3)

@@ -18,8 +18,7 @@ async def test_a_gang_is_placed_whole(cluster: Cluster) -> None:
         return bool(status.get("running") == 10)
 
     await cluster.until("ten pods are counted as running", counts)
-    events = await cluster.events(name="train-0")
-    assert "Scheduled" in {event["reason"] for event in events}
+    await cluster.until_event("Scheduled", name="train-0")
 
 
 async def test_a_gang_that_does_not_fit_waits_and_says_why(cluster: Cluster) -> None:
@@ -80,10 +79,13 @@ async def test_preemption_evicts_and_then_places(cluster: Cluster) -> None:
     await cluster.until_placed({"idle": 8})
     await cluster.add_gang("urgent", 3, priority="high")
     await cluster.until_placed({"urgent": 3, "idle": 5})
-    evicted = [event for event in await cluster.events(kind="Pod") if event["reason"] == "Evict"]
-    assert len({event["involvedObject"]["name"] for event in evicted}) == 3
-    on_group = {event["reason"] for event in await cluster.events(kind="PodGroup", name="idle")}
-    assert "Evict" in on_group
+
+    async def are_announced() -> bool:
+        found = [one for one in await cluster.events(kind="Pod") if one["reason"] == "Evict"]
+        return len({one["involvedObject"]["name"] for one in found}) == 3
+
+    await cluster.until("events on three pods say so", are_announced)
+    await cluster.until_event("Evict", kind="PodGroup", name="idle")
 
 
 async def test_a_queue_gets_back_what_is_its_own(cluster: Cluster) -> None:

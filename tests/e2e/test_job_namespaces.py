@@ -45,11 +45,14 @@ async def test_the_controllers_stay_calm_when_a_namespace_goes(cluster: Cluster)
 
     try:
         await cluster.until("the pods of the job go", is_left)
+
         # Nothing can be made in the namespace any more, and nobody tries it without an end.
-        await asyncio.sleep(1)
-        before = len(proxy.writes())
-        await asyncio.sleep(3)
-        assert len(proxy.writes()) - before <= 2
+        async def is_calm() -> bool:
+            before = len(proxy.writes())
+            await asyncio.sleep(3)
+            return len(proxy.writes()) - before <= 2
+
+        await cluster.until("few writes are left", is_calm)
         assert "Traceback" not in child.said
     finally:
         cluster.scheduler.stop()

@@ -10,7 +10,7 @@ from tests.controlplane.client import STRATEGIC, Object
 from tests.controlplane.credentials import ADMIN, CONTROLLERS
 from tests.controlplane.proxy import FaultyProxy
 from tests.controlplane.scheduler import Child
-from tests.e2e.cluster import COMMANDS, EVENTS, GROUPS, JOBS, PODS, Cluster
+from tests.e2e.cluster import COMMANDS, GROUPS, JOBS, PODS, Cluster
 from tests.e2e.objects import NAMESPACE
 
 
@@ -148,7 +148,11 @@ async def test_jobs_run_complete_scale_suspend_and_expire(cluster: Cluster) -> N
     await jobs.until_running("wide", 3)
     await client.merge(f"{JOBS}/wide", {"spec": {"tasks": [task("w", 1)], "minAvailable": 1}})
     await jobs.until_running("wide", 1)
-    assert set(await jobs.pods("wide")) == {"wide-w-0"}
+
+    async def is_smaller() -> bool:
+        return set(await jobs.pods("wide")) == {"wide-w-0"}
+
+    await cluster.until("only the first pod is left", is_smaller)
 
     await jobs.command("wide", "AbortJob")
     await jobs.until_phase("wide", "Aborted")
@@ -157,8 +161,8 @@ async def test_jobs_run_complete_scale_suspend_and_expire(cluster: Cluster) -> N
     await jobs.until_running("wide", 1)
     await jobs.gone("commands", lambda: client.list(COMMANDS))
     assert (await jobs.status("wide")).get("retryCount", 0) == 0
-    events = await client.list(EVENTS, fieldSelector="involvedObject.name=wide")
-    assert {"CommandIssued", "ExecuteAction"} <= {event["reason"] for event in events}
+    for reason in ("CommandIssued", "ExecuteAction"):
+        await cluster.until_event(reason, name="wide")
 
 
 async def test_an_unknown_field_of_a_template_is_an_event(cluster: Cluster) -> None:
@@ -222,6 +226,7 @@ async def test_controllers_that_are_killed_go_on_and_a_steady_cluster_causes_no_
         assert set(await jobs.pods(name)) == {f"{name}-w-{index}" for index in range(3)}
 
     # A restarted controller reads everything, and finds nothing to do.
+    await cluster.until_quiet(proxy)
     child.stop()
     before = len(_writes(proxy))
     child = start()

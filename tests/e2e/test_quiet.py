@@ -23,16 +23,7 @@ async def test_a_settled_cluster_with_pending_gangs_sees_no_write_and_no_read(
     await cluster.until_placed({"train": 6})
     for number in range(5):
         await cluster.until_waiting(f"large-{number}")
-    seen = -1
-
-    async def has_settled() -> bool:
-        """Nothing but the lease was written for two seconds."""
-        nonlocal seen
-        before, seen = seen, len(proxy.writes())
-        await asyncio.sleep(2)
-        return before == seen
-
-    await cluster.until("all that had to be written is written", has_settled)
+    await cluster.until_quiet(proxy)
     since = len(proxy.calls)
     await asyncio.sleep(10 * PERIOD_SECONDS)
     calls = [call for call in proxy.calls[since:] if call.resource != LEASES]

@@ -277,7 +277,7 @@ async def test_refusals_are_counted_and_written_into_the_audit_log(
     await channel.close()
     said: list[str] = []
     # A stream may end for its caller before the refusal is logged.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(said) < 3:
             await asyncio.sleep(0.01)
             records = [record for record in caplog.records if record.name == "pumice.audit"]

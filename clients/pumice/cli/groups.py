@@ -19,6 +19,12 @@ class LazyCommand(NamedTuple):
     place: str
     short_help: str
 
+    def load(self) -> click.Command:
+        module, _, attribute = self.place.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
 
 class SuggestingGroup(click.Group):
     """A group that answers an unknown name with a similar one, or with all names."""
@@ -61,10 +67,7 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = self._lazy[cmd_name].place.partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        return self._lazy[cmd_name].load()
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]

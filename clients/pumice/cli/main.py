@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 
 import click
 
@@ -85,6 +86,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
 _FOR_OBJECTS = frozenset(
     name for name, one in COMMANDS.items() if one.place.startswith("pumice.controllers.vcctl.")
 )
+# The name of Volcano's program for objects; a link of this name to pumice is that program.
+_VCCTL = "vcctl"
+# Other programs of Volcano: links of these names to pumice have the flags of those programs.
+_SHORT_COMMANDS = ("vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
 ADAPTERS: Mapping[str, LazyCommand] = {
     "kubernetes": LazyCommand(
         "pumice.adapters.kubernetes.commands:kubernetes_command", "A Kubernetes cluster."
@@ -135,11 +140,14 @@ def adapter() -> None:
 
 @pumice.command(short_help="Version of pumice.")
 @json_option
-def version(as_json: bool) -> None:
+@click.pass_context
+def version(context: click.Context, as_json: bool) -> None:
     """Prints the version."""
     text = metadata.version("pumice")
     if as_json:
         print_json({"version": text})
+    elif context.find_root().info_name == _VCCTL:
+        click.echo(f"API Version: v1alpha1\nVersion: {text} (pumice)")
     else:
         click.echo(f"pumice {text}")
 
@@ -162,22 +170,23 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command; an error becomes a line on stderr and an exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(run(given))
+    if arguments is None:
+        sys.exit(run(sys.argv[1:], Path(sys.argv[0]).name))
+    sys.exit(run(arguments))
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], program: str = "") -> int:
+    """Runs a command; a program of Volcano has the flags of that program."""
     shows_traces = arguments[:1] == ["--traceback"]
-    arguments = with_log_flags_last(arguments, _FOR_OBJECTS)
     try:
-        code = pumice.main(arguments, prog_name="pumice", standalone_mode=False)
+        code = _run(arguments, program)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
         if shows_traces:
             raise
-        complain(f"{_with_full_stop(error.format_message())} {_hint(error)}")
+        complain(f"{_with_full_stop(error.format_message())} {_hint(error, program)}")
         return error.exit_code
     except click.ClickException as error:
         if shows_traces:
@@ -208,10 +217,20 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _run(arguments: list[str], program: str) -> object:
+    if program in _SHORT_COMMANDS:
+        command = LazyCommand(f"pumice.controllers.vcctl.commands:{program}", "").load()
+        return command.main(arguments, prog_name=program, standalone_mode=False)
+    arguments = with_log_flags_last(arguments, _FOR_OBJECTS)
+    name = _VCCTL if program == _VCCTL else "pumice"
+    return pumice.main(arguments, prog_name=name, standalone_mode=False)
+
+
 def _with_full_stop(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _hint(error: click.UsageError) -> str:
-    path = error.ctx.command_path if error.ctx is not None else "pumice"
+def _hint(error: click.UsageError, program: str) -> str:
+    name = program if program in _SHORT_COMMANDS else "pumice"
+    path = error.ctx.command_path if error.ctx is not None else name
     return f"See '{path} --help'."

@@ -116,7 +116,7 @@ async def test_lists_and_watches_pause_while_too_much_waits(
     for _ in range(3):
         await anext(taken)
     reading = asyncio.ensure_future(anext(taken))
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 30)
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from pumice.controllers.cronjob.changes import noted_change
 from pumice.controllers.cronjob.reconcile import Seen, reconcile
 from pumice.controllers.cronjob.types import KIND, CronJob
 from pumice.controllers.job.types import Job
@@ -29,7 +30,7 @@ class CronJobController:
 
     def __init__(self, options: ControllerOptions) -> None:
         self._options = options
-        # When the schedules of CronJobs were changed; 0: since the last look.
+        # When the schedules of CronJobs were changed, until the annotation says so; 0: since the last look.
         self._changed_ms: dict[Key, int] = {}
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
@@ -46,7 +47,7 @@ class CronJobController:
         old, new, key = change.old, change.new, change.seen.metadata.key
         if old is None or new is None:
             self._changed_ms.pop(key, None)
-        elif (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):
+        elif old.times != new.times:
             self._changed_ms[key] = 0
 
     def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
@@ -62,9 +63,20 @@ class CronJobController:
             for job in jobs.by("namespace", key[0])
             if job.metadata.name.startswith(prefix) and job.metadata.name not in names
         )
+        return Seen(cron, tuple(own), now_ms, foreign, self._changed(cron, now_ms))
+
+    def _changed(self, cron: CronJob, now_ms: int) -> int:
+        """When the schedule was changed; 0: not since the CronJob was made, as far as is known."""
+        key, noted = cron.metadata.key, noted_change(cron)
+        if noted is not None and noted.times != cron.times:
+            # Changed while no controller ran.
+            self._changed_ms.setdefault(key, 0)
         if self._changed_ms.get(key) == 0:
             self._changed_ms[key] = now_ms
-        return Seen(cron, tuple(own), now_ms, foreign, self._changed_ms.get(key, 0))
+        changed_ms = self._changed_ms.get(key, 0)
+        if noted is not None and noted.times == cron.times:
+            return max(changed_ms, noted.since_ms)
+        return changed_ms
 
     def reconcile(self, seen: Seen) -> Plan:
         return reconcile(seen)

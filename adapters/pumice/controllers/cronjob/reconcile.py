@@ -1,14 +1,21 @@
 """What a CronJob needs: a Job at each time of its schedule, a status, and a short history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pumice.controllers.cronjob.changes import ScheduleChange, note, noted_change
 from pumice.controllers.cronjob.schedule import MOST_YEARS, Schedule, ScheduleError, parse
 from pumice.controllers.cronjob.slots import Due, due
-from pumice.controllers.cronjob.types import API_VERSION, KIND, SCHEDULED_AT, CronJob
+from pumice.controllers.cronjob.types import (
+    API_VERSION,
+    KIND,
+    SCHEDULE_SINCE,
+    SCHEDULED_AT,
+    CronJob,
+)
 from pumice.controllers.job.times import milliseconds, shown
 from pumice.controllers.job.types import FINISHED, Job, Phase
 from pumice.controllers.resources import CRON_JOBS, JOBS
@@ -47,10 +54,15 @@ class Seen:
 
 
 def reconcile(seen: Seen) -> Plan:
-    """History first, then the Job that is due, then the status."""
-    cron = seen.cron
-    if cron.metadata.is_terminating:
+    """History first, then the Job that is due, then the status and the time of a changed schedule."""
+    if seen.cron.metadata.is_terminating:
         return NOTHING
+    plan, noted = _reconcile(seen), _note(seen)
+    return replace(plan, stages=(*plan.stages, noted)) if noted else plan
+
+
+def _reconcile(seen: Seen) -> Plan:
+    cron = seen.cron
     removals = _history(cron, seen.jobs)
     if cron.spec.suspend:
         return _plan(removals, (), _status(seen, None))
@@ -73,6 +85,16 @@ def reconcile(seen: Seen) -> Plan:
     if found.following is not None:
         again = max(0.0, found.following.timestamp() - seen.now_ms / 1000) + _LATER_SECONDS
     return _plan(removals, acts, () if is_made else _status(seen, slot), again)
+
+
+def _note(seen: Seen) -> tuple[Act, ...]:
+    """Keeps the time of a change over a restart."""
+    cron, noted = seen.cron, noted_change(seen.cron)
+    if not seen.changed_ms or noted == ScheduleChange(cron.times, seen.changed_ms):
+        return ()
+    text = f"the time of the change of spec.schedule is not stored in {SCHEDULE_SINCE}"
+    refused = _event(cron, "FailedUpdate", text, warning=True)
+    return (note(cron, seen.changed_ms, refused),)
 
 
 def _plan(

@@ -9,6 +9,8 @@ from pumice.controllers.runtime.objects import Manifest, Watched
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 KIND: Final = "CronJob"
 SCHEDULED_AT: Final = "volcano.sh/cronjob-scheduled-timestamp"
+# On a CronJob whose schedule was changed: the schedule, its zone, and since when they hold.
+SCHEDULE_SINCE: Final = "pumice.sh/schedule-since"
 
 
 class CronJobSpec(msgspec.Struct, rename="camel"):
@@ -37,3 +39,8 @@ class CronJob(Watched):
 
     spec: CronJobSpec = msgspec.field(default_factory=CronJobSpec)
     status: CronJobStatus = msgspec.field(default_factory=CronJobStatus)
+
+    @property
+    def times(self) -> tuple[str, str | None]:
+        """What decides when Jobs are made."""
+        return self.spec.schedule, self.spec.time_zone

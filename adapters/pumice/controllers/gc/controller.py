@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pumice.controllers.job.controller import WATCHED_JOBS
-from pumice.controllers.job.times import milliseconds
+from pumice.controllers.job.times import milliseconds, shown
 from pumice.controllers.job.types import FINISHED, Job
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import JOBS
-from pumice.controllers.runtime.acts import NOTHING, Delete, Plan
+from pumice.controllers.runtime.acts import NOTHING, Delete, Patch, Plan
 from pumice.controllers.runtime.controller import Caches, Key
 from pumice.controllers.runtime.watches import Change, Watch
 
@@ -42,9 +42,12 @@ class GarbageCollector:
     def reconcile(self, seen: Finished) -> Plan:
         job = seen.job
         seconds = job.spec.ttl_seconds_after_finished
-        ended = milliseconds(job.status.state.last_transition_time or "")
-        if seconds is None or job.metadata.is_terminating or not ended:
+        if seconds is None or job.metadata.is_terminating:
             return NOTHING
+        ended = _ended_ms(job)
+        if not ended:
+            # Another controller ended the job without the time; the time to live begins now.
+            return Plan(((_with_end(job, seen.now_ms),),))
         left_ms = ended + seconds * 1000 - seen.now_ms
         if left_ms > 0:
             return Plan(again_seconds=left_ms / 1000)
@@ -62,6 +65,24 @@ class GarbageCollector:
                 ),
             )
         )
+
+
+def _ended_ms(job: Job) -> int:
+    """When a job ended; 0: its status does not tell."""
+    times = [job.status.state.last_transition_time]
+    phase = job.status.state.phase
+    times += [
+        one.last_transition_time for one in job.status.conditions or () if one.status == phase
+    ]
+    return next((found for text in times if (found := milliseconds(text or ""))), 0)
+
+
+def _with_end(job: Job, now_ms: int) -> Patch:
+    metadata = job.metadata
+    body = {"status": {"state": {"lastTransitionTime": shown(now_ms)}}}
+    return Patch(
+        JOBS, *metadata.key, metadata.uid, body, metadata.resource_version, subresource="status"
+    )
 
 
 def _has_limit(job: Job) -> bool:

@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 _COMPONENT: Final = "vc-controller-manager"
 # Delays between attempts to reconcile a key that fails.
 LONGEST_RETRY: Final = Backoff(0.05, 120.0)
+# Delay of a key whose calls were not made because the lease was not renewed in time. The workers end
+# when that is noticed; a process that leads again at once goes on.
+_NOT_LEADING_SECONDS: Final = 0.2
 # A conflict is resolved by the next attempt; one that is retried with such a delay is not.
 _LASTING_CONFLICT_SECONDS: Final = 1.0
 
@@ -256,6 +259,10 @@ class ControllerLoop:
             return "absent"
         plan = controller.reconcile(seen)
         failure = await self._performer.perform(plan.stages)
+        if failure is not None and failure.is_not_leading:
+            # The key did not fail, so its delay does not grow.
+            queue.add_after(key, _NOT_LEADING_SECONDS)
+            return "not leading"
         if failure is not None and not failure.is_conflict and plan.on_failure:
             await self._performer.perform((plan.on_failure,))
         if failure is None and plan.problem:

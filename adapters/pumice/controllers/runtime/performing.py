@@ -54,6 +54,8 @@ class Failure:
     is_conflict: bool = False
     # How long the API server asks to wait.
     retry_after: float = 0.0
+    # Whether the call was not made, because this process does not lead.
+    is_not_leading: bool = False
 
 
 class Performer:
@@ -104,7 +106,7 @@ class Performer:
         try:
             result = await self._call(act)
         except NotLeadingError as error:
-            return Failure(one_line(error))
+            return Failure(one_line(error), is_not_leading=True)
         except NamespaceTerminatingError:
             # All objects of the namespace are about to be deleted.
             self._metrics.count("acts", verb=verb, resource=resource, result="terminating")

@@ -4,6 +4,14 @@ from pumice.controllers.vcctl.flow_commands import jobflow_group, jobtemplate_gr
 from pumice.controllers.vcctl.job_commands import job_group
 from pumice.controllers.vcctl.pod_commands import pod_group, podgroup_group
 from pumice.controllers.vcctl.queue_commands import queue_group
+from pumice.controllers.vcctl.short_commands import (
+    vcancel,
+    vjobs,
+    vqueues,
+    vresume,
+    vsub,
+    vsuspend,
+)
 
 __all__ = [
     "job_group",
@@ -12,4 +20,10 @@ __all__ = [
     "pod_group",
     "podgroup_group",
     "queue_group",
+    "vcancel",
+    "vjobs",
+    "vqueues",
+    "vresume",
+    "vsub",
+    "vsuspend",
 ]

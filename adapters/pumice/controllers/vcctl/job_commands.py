@@ -242,5 +242,9 @@ def resume(master: str, kubeconfig: str, namespace: str, name: str) -> None:
 @name_option
 def delete(master: str, kubeconfig: str, namespace: str, name: str) -> None:
     """Deletes a Job and its pods."""
-    run_with(kubeconfig, master, lambda objects: objects.delete(JOBS, namespace, name))
+    delete_job(kubeconfig, master, (namespace, name))
     click.echo(f"delete job {name} successfully")
+
+
+def delete_job(kubeconfig: str, master: str, key: tuple[str, str]) -> None:
+    run_with(kubeconfig, master, lambda objects: objects.delete(JOBS, *key))

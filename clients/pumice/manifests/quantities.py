@@ -1,46 +1,43 @@
-"""Kubernetes quantities as whole numbers of billionths.
-
-Kubernetes keeps nine decimal places and rounds what is finer away from zero, as it does again
-where an amount is asked for in whole units or in thousandths. Integers can hold all of it.
-"""
+"""Kubernetes quantities of manifests, in the units that the protocol has."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import Final
 
 from pumice.manifests.errors import FieldError
+from pumice.patterns.quantities import MAX_INT64, parse_nanos, thousandths, whole
+
+__all__ = [
+    "MAX_INT64",
+    "Quantity",
+    "milli_value",
+    "nanos",
+    "saturated_milli_value",
+    "thousandths",
+    "value",
+    "whole",
+]
 
 # Types of a quantity in a manifest.
 Quantity = str | int | float
 
-MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 
 ALLOWED: Final = (
     "a number with an optional suffix n u m k M G T P E Ki Mi Gi Ti Pi Ei or exponent such as e3"
 )
 
-_NANO: Final = 10**9
-_MILLI: Final = 10**6
-_DECIMAL_SUFFIXES: Final = {
-    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
-}  # fmt: skip
-_BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-
-_PATTERN: Final = re.compile(
-    r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+)|([KMGTPE]i|[numkMGTPE])?)", re.ASCII
-)
-# Far more characters than any amount has; longer text is an attack on the parser.
-_LONGEST: Final = 256
-# Larger powers of ten are out of range for any number but zero, smaller ones round up to 1 n.
-_LARGEST_POWER: Final = 2 * _LONGEST
-
 
 def nanos(quantity: Quantity) -> int:
     """The amount in billionths of a unit."""
-    return _nanos(quantity if isinstance(quantity, str) else _as_text(quantity))
+    text = quantity if isinstance(quantity, str) else _as_text(quantity)
+    try:
+        amount = parse_nanos(text)
+    except OverflowError:
+        raise _out_of_range(text) from None
+    if amount is None:
+        raise FieldError("", f"{text[:80]!r} is not a quantity", ALLOWED)
+    return amount
 
 
 def value(quantity: Quantity) -> int:
@@ -58,20 +55,6 @@ def saturated_milli_value(quantity: Quantity) -> int:
     return max(MIN_INT64, min(MAX_INT64, thousandths(nanos(quantity))))
 
 
-def whole(billionths: int) -> int:
-    """Billionths to whole units, rounded away from zero."""
-    return _divided(billionths, _NANO)
-
-
-def thousandths(billionths: int) -> int:
-    """Billionths to thousandths, rounded away from zero."""
-    return _divided(billionths, _MILLI)
-
-
-def _divided(amount: int, by: int) -> int:
-    return amount // by if amount < 0 else -(-amount // by)
-
-
 def _as_text(quantity: int | float) -> str:
     if isinstance(quantity, bool):
         raise FieldError("", f"{quantity} is not a quantity", ALLOWED)
@@ -87,31 +70,3 @@ def _fitting(quantity: Quantity, amount: int) -> int:
 
 def _out_of_range(text: str) -> FieldError:
     return FieldError("", f"{text[:80]!r} is too large", "an amount that fits in 64 bits")
-
-
-@lru_cache(maxsize=1 << 16)
-def _nanos(text: str) -> int:
-    match = _PATTERN.fullmatch(text) if len(text) <= _LONGEST else None
-    # Kubernetes reads a suffix without digits as zero; its documented grammar, and we, do not.
-    if match is None or not (match[2] or match[3]):
-        raise FieldError("", f"{text[:80]!r} is not a quantity", ALLOWED)
-    sign, units, decimals, exponent, suffix = match.groups(default="")
-    digits = int(units + decimals)
-    if suffix in _BINARY_SUFFIXES:
-        exact = (digits << _BINARY_SUFFIXES[suffix]) * _NANO
-        # Only binary quantities have a ceiling in Kubernetes.
-        magnitude = min(_divided(exact, 10 ** len(decimals)), MAX_INT64 * _NANO)
-    else:
-        power = int(exponent) if exponent else _DECIMAL_SUFFIXES[suffix]
-        magnitude = _scaled(text, digits, power + 9 - len(decimals))
-    return -magnitude if sign == "-" else magnitude
-
-
-def _scaled(text: str, digits: int, power: int) -> int:
-    """Digits times a power of ten, rounded up, so that a small amount does not become zero."""
-    if digits == 0:
-        return 0
-    if power > _LARGEST_POWER:
-        raise _out_of_range(text)
-    ten: int = 10 ** min(abs(power), _LARGEST_POWER)
-    return digits * ten if power >= 0 else _divided(digits, ten)

@@ -1,1 +1,1 @@
-"""Texts as Go reads them, for the engine, the controllers and the manifests."""
+"""Texts as Go and Kubernetes read them, for the engine, the controllers and the manifests."""

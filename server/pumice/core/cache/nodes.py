@@ -353,12 +353,13 @@ class NodeTable:
         return np.flatnonzero(self.stamps > changes)
 
     def sum_allocatable(self) -> Resources:
-        return self._sum(self.allocatable)
+        return self.sum_of(self.allocatable)
 
     def sum_used(self) -> Resources:
-        return self._sum(self.used)
+        return self.sum_of(self.used)
 
-    def _sum(self, amounts: Floats) -> Resources:
+    def sum_of(self, amounts: Floats) -> Resources:
+        """The sums of amounts by column, without resources of which there is nothing."""
         return Resources.of(
             (name, total)
             for name, total in zip(self.columns, exact_sums(amounts), strict=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import total_ordering
 from types import NoneType
 
-from pumice.core.model.quantities import parse_quantity
+from pumice.core.model.quantities import quantity_nanos
 
 # The longest text of a semantic version.
 _MOST_DIGITS = 64
@@ -22,16 +22,16 @@ class CelError(ValueError):
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount as Kubernetes writes it, exactly."""
+    """An amount as Kubernetes writes it."""
 
     amount: Fraction
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        amount = parse_quantity(text)
-        if amount is None:
+        nanos = quantity_nanos(text)
+        if nanos is None:
             raise CelError(f"{text!r} is not a quantity")
-        return cls(amount)
+        return cls(Fraction(nanos, 10**9))
 
     def __lt__(self, other: Quantity) -> bool:
         return self.amount < other.amount

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
 
-from pumice.core.model.quantities import parse_quantity
+from pumice.core.model.quantities import quantity_nanos
 from pumice.patterns.golang import parse_bool, parse_duration_ns
 
 # Booleans of YAML 1.1 that Go's reader knows and Python's leaves as text.
@@ -111,8 +111,8 @@ def _is_of(value: object, kind: ArgumentType) -> bool:
         case ArgumentType.STRINGS:
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
         case ArgumentType.QUANTITY:
-            amount = None if isinstance(value, float) else parse_quantity(value)
-            return amount is not None and amount >= 0
+            nanos = None if isinstance(value, float) else quantity_nanos(value)
+            return nanos is not None and nanos >= 0
         case _:
             return isinstance(value, str)
 

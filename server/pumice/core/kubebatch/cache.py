@@ -23,7 +23,6 @@ from pumice.core.kubebatch.jobs import (
 from pumice.core.kubebatch.tolerance import counts, tolerance_of
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, Queue, QueueState
-from pumice.core.model.integers import exact_sums
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.resources import Resources
 
@@ -208,10 +207,6 @@ class KubeBatchCache(ClusterCache):
         )
 
     def session_total(self) -> Resources:
-        table, good = self.table, self.in_sync()
-        sums = exact_sums(table.allocatable[:, good])
-        return Resources.of(
-            (name, total)
-            for column, (name, total) in enumerate(zip(table.columns, sums, strict=True))
-            if counts(name) and (total or column in (CPU_COLUMN, MEMORY_COLUMN))
-        )
+        total = self.table.sum_of(self.table.allocatable[:, self.in_sync()])
+        total.scalars = {name: held for name, held in total.scalars.items() if counts(name)}
+        return total

@@ -19,18 +19,14 @@ from pumice.core.session.feasibility.views import ClassView
 OUT_OF_SYNC = "node(s) were out of sync"
 
 
-def fits_releasing(session: KubeBatchSession, view: ClassView) -> Mask:
-    table = session.table
-    mask: Mask = np.ones(len(table), dtype=np.bool_)
-    for column, need in view.needs:
-        mask &= table.future[column] - table.idle[column] >= need
-    return mask
+def _has_room(session: KubeBatchSession, view: ClassView) -> Mask:
+    """Nodes with enough idle or enough releasing resources."""
+    return view.fits_idle | view.fits(session.table.future - session.table.idle)
 
 
 def feasible(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
     """Nodes that pass all predicates and have enough idle or enough releasing resources."""
-    room = view.fits_idle | fits_releasing(session, view)
-    return allowed_nodes(session, task, view) & room
+    return allowed_nodes(session, task, view) & _has_room(session, view)
 
 
 def allowed_nodes(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
@@ -68,7 +64,7 @@ def _fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitEr
     left = session.in_sync.copy()
     if not left.all():
         counts[OUT_OF_SYNC] = int(np.count_nonzero(~left))
-    short = left & ~(view.fits_idle | fits_releasing(session, view))
+    short = left & ~_has_room(session, view)
     left &= ~short
     for name, (column, need) in zip(view.need_names, view.needs, strict=True):
         lacking = short & (table.idle[column] < need)

@@ -72,10 +72,7 @@ class Evictions:
             )
         chosen = [job is not None and wanted(job) for job in session.victim_jobs().jobs]
         self._sums.update(np.array(chosen, dtype=np.bool_), None)
-        mask: Mask = self._sums.count > 0
-        for column, need in view.needs:
-            mask &= self._sums.held[column] >= need
-        return mask
+        return (self._sums.count > 0) & view.fits(self._sums.held)
 
     def _by_score(self, task: Task, view: ClassView, allowed: Mask, wanted: Mask) -> Rows:
         """The wanted rows, best first; of equals the last one, as kube-batch sorted them.

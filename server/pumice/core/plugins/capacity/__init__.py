@@ -20,7 +20,7 @@ from pumice.core.plugins.capacity.accounts import (
 )
 from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
-from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
+from pumice.core.plugins.capacity.tree import tree_accounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
 from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
@@ -67,7 +67,7 @@ class CapacityPlugin:
             self._gates = GateReservations.of(session)
         found = tree_accounts(session) if self._is_tree else unrelated_accounts(session)
         # Where the queues do not form a tree, no queue has an account, and nothing is scheduled.
-        self._queues = found or {}
+        self._queues = {} if isinstance(found, str) else found
         self._accounts = QueueAccounts(session, self.name, self._queues)
         self._quotas = DeviceQuotas(
             session,
@@ -81,13 +81,13 @@ class CapacityPlugin:
         levels = self._arguments.levels if self._is_tree else 0
         self._reclaiming = Reclaiming(session, self._accounts, levels)
         hooks = session.hooks
-        self._is_usable = found is not None
-        if self._is_usable:
+        self._is_usable = not isinstance(found, str)
+        if isinstance(found, str):
+            session.queue_fault = found
+        else:
             hooks.queue_order[self.name] = self._queue_order
             if self._is_tree:
                 hooks.victim_queue_order[self.name] = self._nearest_queue_first
-        else:
-            session.queue_fault = tree_fault(session)
         hooks.reclaimable[self.name] = VictimRule(
             self._reclaiming.victims, mark=self._reclaiming.may_have_victims, by_queue=True
         )

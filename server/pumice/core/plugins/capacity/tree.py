@@ -10,8 +10,8 @@ from pumice.core.session.session import Session
 ROOT = "root"
 
 
-def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
-    """Accounts of all queues, linked; None when they do not form a tree that can be used.
+def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
+    """Accounts of all queues, linked; a text says why they do not form a tree that can be used.
 
     A parent that does not exist, a missing root or a job in a queue that has queues below it
     makes the whole tree unusable for the session. Queues in a cycle of parents have no path to the
@@ -20,18 +20,22 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
     accounts = {
         name: CapacityAccount(queue, None, Resources()) for name, queue in session.queues.items()
     }
-    if not _link(accounts):
-        return None
-    for name in session.totals.queues():
-        held = session.totals.of(name)
-        if held is None:
-            continue
-        if accounts[name].children:
-            return None
-        for account in accounts[name].lineage:
-            account.absorb(held)
     if ROOT not in accounts:
-        return None
+        return _fault(ROOT, "it does not exist")
+    for name, account in accounts.items():
+        if name != ROOT:
+            above = account.queue.parent or ROOT
+            if above not in accounts:
+                return _fault(name, f"its parent {above} does not exist")
+            account.parent = accounts[above]
+            accounts[above].children.append(account)
+    _break_cycles(accounts)
+    for name in session.totals.queues():
+        if children := accounts[name].children:
+            return _fault(name, f"it has jobs and a child queue ({children[-1].name})")
+        if (held := session.totals.of(name)) is not None:
+            for account in accounts[name].lineage:
+                account.absorb(held)
     _assign_amounts(accounts[ROOT], session)
     for account in accounts.values():
         # Shares of inner queues are those of this moment, so they are worked out now.
@@ -39,17 +43,8 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
     return accounts
 
 
-def _link(accounts: dict[str, CapacityAccount]) -> bool:
-    for name, account in accounts.items():
-        if name == ROOT:
-            continue
-        parent = accounts.get(account.queue.parent or ROOT)
-        if parent is None:
-            return False
-        parent.children.append(account)
-        account.parent = parent
-    _break_cycles(accounts)
-    return True
+def _fault(queue: str, problem: str) -> str:
+    return f"the queues form no tree: queue {queue}: {problem}, so nothing is scheduled"
 
 
 def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:
@@ -91,24 +86,3 @@ def _assign_children(parent: CapacityAccount) -> None:
     for child in parent.children:
         child.real_capability = unguaranteed.clone().add(child.guarantee)
         child.real_capability.lower_to(child.capability, missing_is_zero=False)
-
-
-def tree_fault(session: Session) -> str:
-    """Why the queues form no tree that can be used, so that nothing is scheduled."""
-    name, fault = _fault(session)
-    return f"the queues form no tree: queue {name}: {fault}, so nothing is scheduled"
-
-
-def _fault(session: Session) -> tuple[str, str]:
-    queues = session.queues
-    if ROOT not in queues:
-        return ROOT, "it does not exist"
-    parents = {}
-    for name, queue in queues.items():
-        if name != ROOT:
-            parent = queue.parent or ROOT
-            if parent not in queues:
-                return name, f"its parent {parent} does not exist"
-            parents[parent] = name
-    busy = sorted({job.queue for job in session.jobs.values()} & parents.keys())
-    return busy[0], f"it has jobs and a child queue ({parents[busy[0]]})"

@@ -8,12 +8,13 @@ from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, Limit, number, quantity
-from pumice.core.model.quantities import parse_quantity, rounded_up
+from pumice.core.model.quantities import quantity_nanos
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.feasibility.figures import NodeFigures
 from pumice.core.session.hooks import Rows
 from pumice.core.session.session import Session
+from pumice.patterns.quantities import whole
 
 _MIB = 1024 * 1024
 _PERCENT = 100.0
@@ -150,8 +151,8 @@ def _amount(given: int | str, units: int, *, bare: int) -> float:
     """A quantity in units of its resource; a bare number is in units of its own."""
     if isinstance(given, int):
         return float(given * bare)
-    quantity = parse_quantity(given)
-    return 0.0 if quantity is None else float(rounded_up(quantity * units))
+    nanos = quantity_nanos(given)
+    return 0.0 if nanos is None else float(whole(nanos * units))
 
 
 def _capacity(entry: NodeEntry) -> tuple[int, int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import boolean
@@ -63,11 +61,7 @@ class EvictionNodes:
         """Nodes that offer enough for the class: on others no eviction helps."""
         rows = self._large.get(view.class_.number)
         if rows is None:
-            offered = self._session.table.allocatable
-            rows = np.ones(offered.shape[1], dtype=np.bool_)
-            for column, need in view.needs:
-                rows &= offered[column] >= need
-            self._large[view.class_.number] = rows
+            rows = self._large[view.class_.number] = view.fits(self._session.table.allocatable)
         return rows
 
     def is_any_large_enough(self, nodes: Mask, view: ClassView) -> bool:

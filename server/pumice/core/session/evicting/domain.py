@@ -15,7 +15,6 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.fit import Mask
-from pumice.core.model.integers import exact_sums
 from pumice.core.model.resources import Resources
 from pumice.core.session.evicting.bundles import (
     Bundle,
@@ -155,8 +154,7 @@ class GangEviction:
     def _free_in(self, within: Mask) -> Resources:
         """What is idle or being released, with what is promised to others."""
         table = self._session.table
-        free = table.idle[:, within] + table.releasing[:, within]
-        return Resources.of(zip(table.columns, exact_sums(free), strict=True))
+        return table.sum_of(table.idle[:, within] + table.releasing[:, within])
 
     # Victims.
 

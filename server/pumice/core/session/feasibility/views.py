@@ -280,7 +280,7 @@ class ClassView:
         batch: Floats = np.zeros(len(rows))
         for score in self._of_rows("row_batch_score", rows):
             batch = batch + score
-        return RowState(self._fits(rows.idle), self._fits(rows.future), open_, order, batch)
+        return RowState(self.fits(rows.idle), self.fits(rows.future), open_, order, batch)
 
     def _of_rows(self, point: str, rows: NodeRows) -> Iterator[Any]:
         for name, function in self._chains.named(point):
@@ -333,7 +333,8 @@ class ClassView:
             self._count("rows_computed", judged)
         return rows
 
-    def _fits(self, amounts: Floats) -> Mask:
+    def fits(self, amounts: Floats) -> Mask:
+        """Where amounts, by column of the table and row, are enough for a task of the class."""
         first, least = self.needs[0]
         mask: Mask = amounts[first] >= least
         for column, need in self.needs[1:]:

@@ -304,7 +304,7 @@ async def test_jobs_that_cannot_start_say_why(
 async def test_a_job_whose_objects_are_refused_has_a_phase_and_no_outdated_message(
     cluster: FakeCluster, fake_api: FakeApi
 ) -> None:
-    fake_api.trouble = [Trouble("POST", "/services$", status=422, message="bad name")] * 50
+    fake_api.trouble = [Trouble("POST", "/services$", times=1000, status=422, message="bad name")]
     fake_api.put(JOBS, job("job", task("w", 1), plugins={"svc": []}))
     await until(lambda: events(fake_api, "PluginError"))
     await until(lambda: cluster.phase() == "Pending")

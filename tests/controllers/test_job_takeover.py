@@ -127,6 +127,7 @@ async def test_an_object_of_another_owner_is_used_and_named(cluster: FakeCluster
     api.put("services", other)
     api.put(JOBS, job("job", task("work", 1), plugins={"svc": []}))
     await until_phase(cluster, "Running")
+    await until(lambda: messages(api, "PluginError"))
     (text,) = messages(api, "PluginError")
     assert text.endswith("Service ns/job exists already and belongs to Job somebody")
 

@@ -76,7 +76,7 @@ async def test_a_group_without_pods_is_admitted_at_once() -> None:
     [
         (PodGroupStatus(conditions=[PodGroupCondition(type="Unschedulable")]), 4),
         # Only counters changed.
-        (PodGroupStatus(running=1), 20),
+        (PodGroupStatus(running=1), 60),
     ],
 )
 async def test_binds_without_end_delay_a_status_for_a_while_only(

@@ -365,17 +365,6 @@ async def test_the_gate_of_a_pod_is_lifted_at_once() -> None:
     assert bench.world.called("status") == ["a"]
 
 
-async def test_counters_of_a_gang_wait_while_binds_are_made_for_some_time() -> None:
-    bench = Bench(waiting_report_seconds=0.5)
-    bench.say(running(1))
-    for _ in range(20):
-        assert not bench.world.called("status")
-        async with bench.slots.hold(CallPriority.APPLY):
-            await settle()
-        await bench.clock.advance(0.5)
-    assert bench.world.called("status") == ["job"]
-
-
 async def test_a_server_that_is_slow_gets_fewer_events(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(slots=1)
 

@@ -46,9 +46,9 @@ StatusKey: TypeAlias = tuple[KindNumber, str]
 # A status that may wait is delayed so often at most, while binds are in flight; one that says little
 # while binds are made.
 _MOST_DELAYS: Final = 4
-_MOST_PATIENT_DELAYS: Final = 20
+_MOST_PATIENT_DELAYS: Final = 60
 # A worker rests after an event that took longer than this, as many times longer as the event took.
-_QUICK_SECONDS: Final = 0.01
+_QUICK_SECONDS: Final = 0.005
 _LONGEST_REST_SECONDS: Final = 0.5
 # Events about pods and PodGroups that wait.
 _WAITS = {(KIND_POD, "FailedScheduling"), (KIND_POD_GROUP, "Unschedulable")}

@@ -34,6 +34,9 @@ NOT_LISTED = {
     "records.MOST_ITEMS",
     # How long a status waits for a newer one, not how much is accepted.
     "pumice.adapters.runtime.status_writer._MOST_DELAYS",
+    "pumice.adapters.runtime.status_writer._MOST_PATIENT_DELAYS",
+    "pumice.adapters.runtime.status_writer._LONGEST_REST_SECONDS",
+    "pumice.controllers.job.reconcile._LONGEST_COUNTERS_MS",
     # The order of calls and sessions on the thread of a cluster, and when a session begins.
     "owner._MAX_DELAY_NS",
     "session_timer.LONGEST_WAIT_NS",

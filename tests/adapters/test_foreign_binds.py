@@ -9,7 +9,7 @@ from pumice.adapters.runtime.errors import OtherSchedulerError
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.v1.object_pb2 import ClusterObject
-from pumice.v1.pod_pb2 import POD_PHASE_FAILED, POD_PHASE_PENDING, Pod, PodPhase
+from pumice.v1.pod_pb2 import POD_PHASE_FAILED, POD_PHASE_PENDING, POD_PHASE_RUNNING, Pod, PodPhase
 from pumice.v1.status_pb2 import Event
 from tests.adapters.conftest import Stage
 from tests.adapters.fake_clock import FakeClock, until
@@ -154,3 +154,7 @@ def test_only_a_pending_pod_on_the_decided_node_is_what_was_asked_for() -> None:
     foreign = Bench().foreign
     foreign.note_bind(bind("p", "n1").bind)
     assert [foreign.note_pod(seen()), foreign.note_pod(seen())] == [True, False]
+    # That it runs is expected too, and nothing after it.
+    runs = seen(phase=POD_PHASE_RUNNING)
+    assert [foreign.note_pod(runs), foreign.note_pod(runs)] == [True, False]
+    assert is_asked_for(runs)

@@ -1,5 +1,7 @@
 """Statuses that nobody needs at once wait for newer ones."""
 
+import pytest
+
 from pumice.adapters.runtime.call_limiter import CallPriority
 from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
 from pumice.v1.group_pb2 import (
@@ -69,13 +71,25 @@ async def test_a_group_without_pods_is_admitted_at_once() -> None:
     assert bench.world.called("status") == ["job"]
 
 
-async def test_binds_without_end_delay_a_status_for_a_while_only() -> None:
+@pytest.mark.parametrize(
+    ("status", "delays"),
+    [
+        (PodGroupStatus(conditions=[PodGroupCondition(type="Unschedulable")]), 4),
+        # Only counters changed.
+        (PodGroupStatus(running=1), 60),
+    ],
+)
+async def test_binds_without_end_delay_a_status_for_a_while_only(
+    status: PodGroupStatus, delays: int
+) -> None:
     bench = Bench(waiting_report_seconds=0.5)
-    for number in range(4):
+    change = running(1)
+    change.pod_group.status.CopyFrom(status)
+    for number in range(delays):
         assert not bench.world.called("status")
         async with bench.slots.hold(CallPriority.APPLY):
             if number == 0:
-                bench.say(running(1))
+                bench.say(change)
                 await settle()
             await bench.clock.advance(0.5)
     await settle()

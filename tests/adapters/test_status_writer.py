@@ -363,3 +363,21 @@ async def test_the_gate_of_a_pod_is_lifted_at_once() -> None:
     bench.say(StatusChange(pod_gate=lift))
     await settle()
     assert bench.world.called("status") == ["a"]
+
+
+async def test_a_server_that_is_slow_gets_fewer_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(slots=1)
+
+    async def slow(event: Event) -> ApplyResult:
+        bench.world.calls.append(("event", event.message))
+        await bench.clock.sleep(0.05)
+        return ApplyResult(ApplyCode.DONE)
+
+    monkeypatch.setattr(bench.world, "write_event", slow)
+    for number in range(2 * RuntimeOptions("c", "a").event_writers):
+        bench.say(events=(Event(name="p", uid=f"uid-{number}", message=f"{number}"),))
+    for _ in range(4):
+        await bench.clock.advance(0.05)
+    assert len(bench.world.called("event")) == RuntimeOptions("c", "a").event_writers
+    await bench.clock.advance(10.0)
+    assert len(bench.world.called("event")) == 2 * RuntimeOptions("c", "a").event_writers

@@ -41,8 +41,9 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str = ""
+    resource_version: str = ""
 
 
 class Seen(msgspec.Struct):
@@ -74,17 +75,23 @@ class Kubelets:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def follow(self, path: str, take: Callable[[Seen], None]) -> None:
-        """Begins anew when the API server ends the watch, as it does with a slow reader."""
+        """Goes on where the API server ended the watch, as it does with a slow reader."""
+        version = ""
         while True:
-            async with self.api.stream(path, {"watch": "1"}, 3600, 3600) as content:
+            query = {"watch": "1", **({"resourceVersion": version} if version else {})}
+            async with self.api.stream(path, query, 3600, 3600) as content:
                 rest = b""
                 async for chunk in content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
                     changes = [_CHANGE.decode(line) for line in lines]
                     for change in changes:
                         if change.type in ("ADDED", "MODIFIED"):
-                            take(_SEEN.decode(change.object))
+                            seen = _SEEN.decode(change.object)
+                            version = seen.metadata.resource_version
+                            take(seen)
                     if any(change.type == "ERROR" for change in changes):
+                        # The version is too old: a watch without one begins with all objects.
+                        version = ""
                         break
 
     def take_pod(self, pod: Seen) -> None:

@@ -52,6 +52,8 @@ class NodeShape(Shape, frozen=True):
 
 
 DECODER: Final = msgspec.json.Decoder(NodeShape)
+_MOST_IMAGE_LISTS: Final = 1024
+_image_lists: dict[tuple[ImageShape, ...], node_pb2.Node] = {}
 
 
 def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
@@ -69,8 +71,24 @@ def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
     node.oversubscription_memory_bytes = _oversubscription(
         metadata.annotations, OVERSUBSCRIPTION_MEMORY
     )
-    for image in status.images:
-        node.images.add(names=image.names, size_bytes=image.size_bytes)
+    if status.images:
+        node.images.MergeFrom(_translated_images(status.images).images)
+
+
+def _translated_images(images: tuple[ImageShape, ...]) -> node_pb2.Node:
+    """A node with only these images; it is shared, so it is copied and never changed.
+
+    A node reports its images every few seconds, and they are the longest part of it.
+    """
+    found = _image_lists.get(images)
+    if found is None:
+        found = node_pb2.Node()
+        for image in images:
+            found.images.add(names=image.names, size_bytes=image.size_bytes)
+        if len(_image_lists) >= _MOST_IMAGE_LISTS:
+            _image_lists.clear()
+        _image_lists[images] = found
+    return found
 
 
 def _oversubscription(annotations: Mapping[str, str], key: str) -> int:

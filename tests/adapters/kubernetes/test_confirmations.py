@@ -1,4 +1,4 @@
-"""Watch events that only confirm binds wait while binds are in flight; all others do not."""
+"""Watch events that only confirm binds wait, longer while binds are in flight; all others do not."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from pumice.adapters.kubernetes.selection import Selection, Source
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen
 from pumice.v1.decision_pb2 import Bind
-from tests.adapters.fake_clock import FakeClock, settle
+from tests.adapters.fake_clock import FakeClock
 from tests.adapters.kubernetes.objects import pod
 
 
@@ -67,19 +67,45 @@ def version(
     return HEAD.decode(raw), msgspec.Raw(raw)
 
 
-async def test_a_confirmation_waits_until_no_bind_is_in_flight() -> None:
+async def test_a_confirmation_waits_for_a_version_that_says_more() -> None:
+    pods = Pods()
+    pods.bind("a", "b")
+    pods.kept.end()
+    pods.kept.end()
+    pods.show("a")
+    pods.show("b")
+    await pods.clock.advance(1.9)
+    assert pods.told() == []
+    pods.show("b", phase="Running")
+    assert pods.told() == [("b", "n1")]
+    await pods.clock.advance(0.2)
+    assert pods.told() == [("b", "n1"), ("a", "n1")]
+    # Later versions do not wait.
+    pods.show("a", labels={"version": "2"})
+    assert pods.told()[2:] == [("a", "n1")]
+
+
+async def test_a_confirmation_waits_longer_while_binds_are_in_flight() -> None:
     pods = Pods()
     pods.bind("a", "b")
     pods.show("a")
     pods.kept.end()
-    await pods.clock.advance(1.0)
+    await pods.clock.advance(4.0)
     assert pods.told() == []
     pods.kept.end()
-    await pods.clock.advance(1.0)
+    await pods.clock.advance(0.1)
     assert pods.told() == [("a", "n1")]
-    # Without a bind in flight nothing waits.
-    pods.show("b")
-    assert pods.told() == [("a", "n1"), ("b", "n1")]
+
+
+async def test_a_version_from_before_the_bind_does_not_end_the_wait() -> None:
+    pods = Pods()
+    pods.bind("a")
+    pods.show("a", node="")
+    pods.show("a")
+    pods.kept.end()
+    assert pods.told() == [("a", "")]
+    await pods.clock.advance(2.1)
+    assert pods.told() == [("a", ""), ("a", "n1")]
 
 
 async def test_a_confirmation_does_not_wait_for_ever() -> None:
@@ -110,7 +136,7 @@ async def test_what_says_more_than_the_bind_is_told_at_once(changes: dict[str, A
     assert not len(pods.kept)
     pods.kept.end()
     pods.kept.end()
-    await pods.clock.advance(1.0)
+    await pods.clock.advance(10.0)
     # The version before it does not come after it.
     assert len(pods.told()) == 1
 
@@ -128,7 +154,7 @@ async def test_of_several_versions_the_last_is_told_once() -> None:
     pods.show("a", labels={"version": "1"})
     pods.show("a", labels={"version": "2"})
     pods.kept.end()
-    await pods.clock.advance(1.0)
+    await pods.clock.advance(2.1)
     (event,) = pods.queue._events
     assert isinstance(event, ObjectSeen)
     assert event.object.pod.labels["version"] == "2"
@@ -141,7 +167,7 @@ async def test_a_pod_that_is_deleted_is_not_told_as_bound() -> None:
     pods.show("a")
     pods.store.delete(version("a", "n1")[0])
     pods.kept.end()
-    await pods.clock.advance(1.0)
+    await pods.clock.advance(10.0)
     assert pods.told() == [("a", ""), ("uid-a", "gone")]
 
 
@@ -156,7 +182,7 @@ async def test_a_new_list_takes_the_place_of_what_waits() -> None:
     assert pods.told() == [("a", "n1")]
     pods.kept.end()
     pods.kept.end()
-    await settle()
+    await pods.clock.advance(10.0)
     # The other pod is not in the list any more.
     assert pods.told() == [("a", "n1")]
     assert not len(pods.kept)

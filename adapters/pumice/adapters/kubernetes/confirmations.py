@@ -1,9 +1,9 @@
 """Watch events that only confirm binds of this adapter are handled after the binds.
 
 The core assumes a bind as soon as it has decided it, so the pod with its node is no news. To decode and
-send it takes as long as to bind another pod. While binds are in flight, the store of pods therefore
-keeps such an event as it is. It is handled when no bind is in flight any more, and after a while in
-any case. A later version of the pod takes its place; a version that says more is handled at once.
+send it takes as long as to bind another pod. The store of pods therefore keeps such an event as it is.
+A later version of the pod takes its place; a version that says more, such as that the pod runs, is
+handled at once. What is left is handled after a while, and later than that while binds are in flight.
 """
 
 import asyncio
@@ -18,8 +18,11 @@ from pumice.adapters.kubernetes.object_head import UNREADABLE, Head
 from pumice.adapters.runtime.clock import Clock
 from pumice.v1.decision_pb2 import Bind
 
-# So many confirmations are kept at most, for so long; further ones are handled at once.
+# So many confirmations are kept at most; further ones are handled at once.
 _MOST_KEPT: Final = 5000
+# How long they are kept: a pod starts within a second or two, if its image is there. While binds are in
+# flight, it is longer.
+_QUIET_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 5.0
 # So many binds are remembered until they are confirmed.
 _MOST_BINDS: Final = 20_000
@@ -85,14 +88,17 @@ class BindConfirmations:
     # What the store of pods calls.
 
     def keep(self, head: Head, raw: msgspec.Raw, handle: Handle) -> bool:
-        """Keeps an event for later, if it only confirms a bind while binds are in flight."""
+        """Keeps an event for later, if it only confirms a bind."""
         uid = head.metadata.uid
-        if not self._in_flight:
-            self.forget(uid)
+        if uid not in self._nodes:
             return False
         kept = self._kept.get(uid)
-        if not self._confirms(head, raw):
+        state = _read(raw)
+        if not self._confirms(head, state):
             self._kept.pop(uid, None)
+            if state is None or state.spec.node_name:
+                # No later version can confirm the bind.
+                del self._nodes[uid]
             return False
         if kept is not None:
             kept.head, kept.raw = head, raw
@@ -127,7 +133,8 @@ class BindConfirmations:
 
     def _is_time(self) -> bool:
         first = next(iter(self._kept.values()))
-        return not self._in_flight or self._clock.now() - first.since >= _LONGEST_SECONDS
+        longest = _LONGEST_SECONDS if self._in_flight else _QUIET_SECONDS
+        return self._clock.now() - first.since >= longest
 
     def _hand_on(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._kept))):
@@ -135,12 +142,15 @@ class BindConfirmations:
             self._nodes.pop(uid, None)
             kept.handle(kept.head, kept.raw)
 
-    def _confirms(self, head: Head, raw: msgspec.Raw) -> bool:
-        node = self._nodes.get(head.metadata.uid)
-        if node is None or head.metadata.deletion_timestamp is not None:
+    def _confirms(self, head: Head, state: _PodState | None) -> bool:
+        if state is None or head.metadata.deletion_timestamp is not None:
             return False
-        try:
-            state = _STATE.decode(raw)
-        except UNREADABLE:
-            return False
-        return state.spec.node_name == node and state.status.phase == "Pending"
+        is_bound = state.spec.node_name == self._nodes[head.metadata.uid]
+        return is_bound and state.status.phase == "Pending"
+
+
+def _read(raw: msgspec.Raw) -> _PodState | None:
+    try:
+        return _STATE.decode(raw)
+    except UNREADABLE:
+        return None

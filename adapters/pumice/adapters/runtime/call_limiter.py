@@ -68,6 +68,8 @@ class CallLimiter:
         # When the first of the apply calls that followed each other without a gap began.
         self._applying_since = 0.0
         self._waking: asyncio.Task[None] | None = None
+        # How many apply calls have begun.
+        self.apply_count = 0
         # Whether apply calls are about to ask for a place.
         self.expects_apply: Callable[[], bool] = lambda: False
 
@@ -115,8 +117,10 @@ class CallLimiter:
         return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
 
     def _take(self, priority: CallPriority) -> None:
-        if priority is CallPriority.APPLY and not self._in_flight[priority]:
-            self._applying_since = self._clock.now()
+        if priority is CallPriority.APPLY:
+            self.apply_count += 1
+            if not self._in_flight[priority]:
+                self._applying_since = self._clock.now()
         self._free -= 1
         self._in_flight[priority] += 1
 

@@ -8,7 +8,7 @@ from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.v1.decision_pb2 import Bind
 from pumice.v1.object_pb2 import KIND_POD
-from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod
+from pumice.v1.pod_pb2 import POD_PHASE_PENDING, POD_PHASE_RUNNING, Pod
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ class ForeignBinds:
         # Pods without a node, and the nodes that this adapter asked for.
         self._pending: set[str] = set()
         self._decided: dict[str, str] = {}
+        # Pods that have these nodes and do not run yet.
+        self._starting: set[str] = set()
         self._leads_since: float | None = None
         self._warned_at: float | None = None
         self._unreported = 0
@@ -49,7 +51,10 @@ class ForeignBinds:
             self._decided[order.uid] = order.node
 
     def note_pod(self, pod: Pod) -> bool:
-        """A pod as the watch shows it; returns whether this is only the bind that was asked for."""
+        """A pod as the watch shows it.
+
+        Returns whether this is only the bind that was asked for, or that the pod runs after it.
+        """
         if not self._names or pod.spec.scheduler_name not in self._names:
             return False
         if not pod.node_name:
@@ -60,11 +65,21 @@ class ForeignBinds:
             self._pending.discard(pod.uid)
             if decided != pod.node_name and self._is_leading():
                 self._warn(pod)
-        is_pending = pod.phase == POD_PHASE_PENDING and not pod.terminating
-        return decided == pod.node_name and is_pending
+        return self._is_expected(pod, decided)
+
+    def _is_expected(self, pod: Pod, decided: str) -> bool:
+        is_bound = decided == pod.node_name and not pod.terminating
+        if pod.phase == POD_PHASE_PENDING:
+            if is_bound:
+                self._starting.add(pod.uid)
+            return is_bound
+        was_bound = pod.uid in self._starting and not pod.terminating
+        self._starting.discard(pod.uid)
+        return pod.phase == POD_PHASE_RUNNING and (is_bound or was_bound)
 
     def forget_pod(self, uid: str) -> None:
         self._pending.discard(uid)
+        self._starting.discard(uid)
         self._decided.pop(uid, None)
 
     def _is_leading(self) -> bool:

@@ -60,11 +60,27 @@ def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
     if not change.HasField("pod_group"):
         return False
     status = change.pod_group.status
-    if status.phase == POD_GROUP_PHASE_INQUEUE and any(_is_scheduled(c) for c in status.conditions):
-        # The pods exist and are being bound: the phase Running follows.
+    if _is_starting(status):
         return True
     held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
     return held is not None and held.message().pod_group.status.phase == status.phase
+
+
+def says_little(change: StatusChange, buffer: ResumeBuffer) -> bool:
+    """Whether a PodGroup only has other counters than before, or is about to run."""
+    if not change.HasField("pod_group"):
+        return False
+    status = change.pod_group.status
+    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
+    before = None if held is None else held.message().pod_group.status
+    if before is None or before.phase != status.phase:
+        return False
+    return _conditions(before.conditions) == _conditions(status.conditions) or _is_starting(status)
+
+
+def _is_starting(status: PodGroupStatus) -> bool:
+    """The pods exist and are being bound: the phase Running follows."""
+    return status.phase == POD_GROUP_PHASE_INQUEUE and any(map(_is_scheduled, status.conditions))
 
 
 def lets_pods_follow(change: StatusChange) -> bool:

@@ -31,6 +31,7 @@ from pumice.adapters.runtime.status_changes import (
     is_written,
     lets_pods_follow,
     may_wait,
+    says_little,
     subject,
 )
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
@@ -42,8 +43,13 @@ log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
-# A status that may wait is delayed so often at most, while binds are in flight.
+# A status that may wait is delayed so often at most, while binds are in flight; one that says little
+# while binds are made.
 _MOST_DELAYS: Final = 4
+_MOST_PATIENT_DELAYS: Final = 60
+# A worker rests after an event that took longer than this, as many times longer as the event took.
+_QUICK_SECONDS: Final = 0.005
+_LONGEST_REST_SECONDS: Final = 0.5
 # Events about pods and PodGroups that wait.
 _WAITS = {(KIND_POD, "FailedScheduling"), (KIND_POD_GROUP, "Unschedulable")}
 _AGAIN = {
@@ -222,14 +228,17 @@ class StatusWriter:
         del self._statuses[key]
 
     async def _wait_for_newer(self, pending: _Pending) -> None:
-        """Waits a moment, if possible after the binds in flight, unless the status is urgent."""
+        """Waits a moment, if possible until no binds are made, unless the status is urgent."""
         delay = self._options.waiting_report_seconds
-        for _ in range(_MOST_DELAYS):
-            if not delay or pending.is_urgent.is_set():
+        for number in range(_MOST_PATIENT_DELAYS):
+            is_patient = pending.change is not None and says_little(pending.change, self._buffer)
+            is_over = number >= _MOST_DELAYS and not is_patient
+            if not delay or is_over or pending.is_urgent.is_set():
                 return
-            has_binds = self._limiter.postpones_others
+            has_binds, binds = self._limiter.postpones_others, self._limiter.apply_count
             with suppress(TimeoutError):
                 await within(self._clock, delay, pending.is_urgent.wait())
+            has_binds |= is_patient and binds != self._limiter.apply_count
             if not has_binds:
                 return
 
@@ -268,19 +277,23 @@ class StatusWriter:
             worker.add_done_callback(self._workers.discard)
 
     async def _write_ready(self) -> None:
-        """Writes events until none is ready."""
+        """Writes events until none is ready. A server that is busy with other calls gets few."""
         while self._ready:
             async with self._limiter.hold(CallPriority.EVENT):
                 if not self._ready:
                     return
+                began = self._clock.now()
                 key = self._ready.popleft()
                 delay = await self._write_first_event(key, 0)
+            rest = (seconds := self._clock.now() - began) * seconds / _QUICK_SECONDS
             if delay is not None:
                 self._write_later(key, 1, delay)
             elif self._events[key]:
                 self._ready.append(key)
             else:
                 del self._events[key]
+            if rest > _QUICK_SECONDS and self._ready:
+                await self._clock.sleep(min(rest, _LONGEST_REST_SECONDS))
 
     def _write_later(self, key: StatusKey, failures: int, delay: float) -> None:
         task = asyncio.get_running_loop().create_task(self._write_events(key, failures, delay))

@@ -1,10 +1,12 @@
 """The watches of the Job controller, and what it looks at."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pumice.controllers.job.counts import counters_differ
 from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.delays import ChangeDelays
+from pumice.controllers.job.groups import min_resources
 from pumice.controllers.job.lifecycle import Eviction
 from pumice.controllers.job.pods import group_name
 from pumice.controllers.job.reconcile import Seen, reconcile
@@ -39,8 +41,6 @@ from pumice.controllers.runtime.controller import Caches, Key
 from pumice.controllers.runtime.objects import Metadata, Watched
 from pumice.controllers.runtime.watches import Change, Watch, by_owner
 
-# How long pods that begin to run may wait to be counted.
-_RUNNING_DELAY_SECONDS: Final = 0.1
 _LIVE: Final = frozenset({Phase.PENDING, Phase.RUNNING, Phase.RESTARTING})
 
 
@@ -106,6 +106,10 @@ class JobController:
         self._new_conditions: set[Key] = set()
         # Specs with defaults, by uid and generation.
         self._specs: dict[str, tuple[int, JobSpec]] = {}
+        # What the gang of each spec needs, by uid; values of PriorityClasses, None when they changed.
+        self._least: dict[str, tuple[JobSpec, Mapping[str, str]]] = {}
+        self._priorities: dict[str, int] | None = None
+        self._delays = ChangeDelays()
 
     # Keys.
 
@@ -125,15 +129,13 @@ class JobController:
                 jobs = caches[WATCHED_JOBS].by("claim", metadata.key)
                 return [job.metadata.key for job in jobs]
             case PRIORITY_CLASSES.full_name:
+                self._priorities = None
+                self._least.clear()
                 return ()
         return self._keys_of_owned(change, caches)
 
     def delay_seconds(self, change: Change[Any]) -> float:
-        """The pods of a job begin to run one after the other, and one look counts them all."""
-        if change.watch != WATCHED_PODS or change.old is None or change.new is None:
-            return 0.0
-        phases = (change.old.status.phase, change.new.status.phase)
-        return _RUNNING_DELAY_SECONDS if phases == ("Pending", "Running") else 0.0
+        return self._delays.seconds(change)
 
     def _keys_of_queue(self, change: Change[Queue], caches: Caches) -> Iterable[Key]:
         old, new = change.old, change.new
@@ -166,7 +168,9 @@ class JobController:
             for held in (self._evictions, self._outdated_ms):
                 held.pop(key, None)
             self._new_conditions.discard(key)
-            self._specs.pop(change.seen.metadata.uid, None)
+            for by_uid in (self._specs, self._least):
+                by_uid.pop(change.seen.metadata.uid, None)
+            self._delays.forget(key)
             return
         if change.new.status.phase not in (Phase.PENDING, Phase.RUNNING):
             # A restart or an end answers all evictions.
@@ -216,6 +220,7 @@ class JobController:
         maps = caches[WATCHED_CONFIG_MAPS].by("owner", uid) if spec.plugins else ()
         claims = claim_names(job, spec)
         pods = tuple(caches[WATCHED_PODS].by("owner", uid))
+        self._delays.looked(key, job, spec, pods)
         return Seen(
             job,
             spec,
@@ -226,12 +231,27 @@ class JobController:
             None if queue is None else _forwards(queue),
             frozenset(name for name in claims if caches[WATCHED_CLAIMS].get(namespace, name)),
             {one.metadata.name: one.data or {} for one in maps},
-            {one.metadata.name: one.value for one in caches[WATCHED_CLASSES]},
+            self._priorities_in(caches),
             has_new_conditions,
             now_ms,
             self._outdated_for_ms(key, job, pods, now_ms),
             queue.status.state if queue is not None and queue.is_shut else "",
+            len(self._outdated_ms),
+            self._least_of(uid, spec, caches),
         )
+
+    def _priorities_in(self, caches: Caches) -> Mapping[str, int]:
+        if self._priorities is None:
+            classes = caches[WATCHED_CLASSES]
+            self._priorities = {one.metadata.name: one.value for one in classes}
+        return self._priorities
+
+    def _least_of(self, uid: str, spec: JobSpec, caches: Caches) -> Mapping[str, str]:
+        """What a gang needs; it is added up again when the spec or a PriorityClass changes."""
+        held = self._least.get(uid)
+        if held is None or held[0] is not spec:
+            held = self._least[uid] = (spec, min_resources(spec, self._priorities_in(caches)))
+        return held[1]
 
     def _outdated_for_ms(self, key: Key, job: Job, pods: Sequence[Pod], now_ms: int) -> int:
         """How long the stored counters have been out of date; 0 when they are right."""

@@ -17,12 +17,16 @@ def count_pods(
     counts = dict.fromkeys((*_COUNTERS, "Unknown", "terminating"), 0)
     tasks: dict[str, dict[str, dict[str, int]]] = {}
     for pod in pods:
-        if pod.metadata.is_terminating or pod.metadata.name in leaving:
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None or metadata.name in leaving:
             counts["terminating"] += 1
             continue
         phase = pod.status.phase if pod.status.phase in _COUNTERS else "Unknown"
         counts[phase] += 1
-        phases = tasks.setdefault(pod.task, {"phase": {}})["phase"]
+        task = pod.task
+        if task not in tasks:
+            tasks[task] = {"phase": {}}
+        phases = tasks[task]["phase"]
         phases[phase] = phases.get(phase, 0) + 1
     status.pending, status.running = counts["Pending"], counts["Running"]
     status.succeeded, status.failed = counts["Succeeded"], counts["Failed"]

@@ -26,6 +26,11 @@ class Dependencies:
         return task is not None and self._ready[name] >= (task.min_available or 0)
 
 
+def has_dependencies(spec: JobSpec) -> bool:
+    """Whether a task waits for others."""
+    return any(task.depends_on is not None for task in spec.tasks or ())
+
+
 def _names(task: Task) -> list[str]:
     return (task.depends_on.name or []) if task.depends_on is not None else []
 
@@ -39,6 +44,8 @@ def _needs_any(task: Task) -> bool:
 
 def first_pods(spec: JobSpec) -> int:
     """How many pods are created before any pod runs."""
+    if not has_dependencies(spec):
+        return spec.total
     dependencies = Dependencies(spec, ())
     return sum(task.replicas for task in spec.tasks or () if dependencies.is_released(task))
 
@@ -46,5 +53,7 @@ def first_pods(spec: JobSpec) -> int:
 def never_released(spec: JobSpec) -> list[str]:
     """Tasks that wait for themselves, directly or through others, or for tasks that do not exist."""
     tasks = spec.tasks or ()
+    if not has_dependencies(spec):
+        return []
     needs_any = {task.name for task in tasks if _needs_any(task)}
     return never_free({task.name: _names(task) for task in tasks}, needs_any)

@@ -25,8 +25,16 @@ _LIMITED: Final = _NATIVE
 _BILLION: Final = 1_000_000_000
 
 
-def group_body(job: Job, spec: JobSpec, priorities: Mapping[str, int]) -> Manifest:
-    """A new PodGroup. Its annotation with the job's version tells an old group from a new one."""
+def group_body(
+    job: Job,
+    spec: JobSpec,
+    priorities: Mapping[str, int],
+    least: Mapping[str, str] | None = None,
+) -> Manifest:
+    """A new PodGroup. Its annotation with the job's version tells an old group from a new one.
+
+    `least` is what `min_resources` returns, if it is known.
+    """
     metadata = job.metadata
     body: Manifest = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -42,7 +50,7 @@ def group_body(job: Job, spec: JobSpec, priorities: Mapping[str, int]) -> Manife
             "queue": spec.queue,
             "minMember": spec.min_available,
             "minTaskMember": min_task_member(spec),
-            "minResources": min_resources(spec, priorities),
+            "minResources": min_resources(spec, priorities) if least is None else dict(least),
         },
     }
     if spec.priority_class_name:
@@ -55,15 +63,22 @@ def group_body(job: Job, spec: JobSpec, priorities: Mapping[str, int]) -> Manife
     return body
 
 
-def group_patch(spec: JobSpec, group: PodGroup, priorities: Mapping[str, int]) -> Manifest | None:
+def group_patch(
+    spec: JobSpec,
+    group: PodGroup,
+    priorities: Mapping[str, int],
+    least: Mapping[str, str] | None = None,
+) -> Manifest | None:
     """What a PodGroup lacks; None when nothing."""
     held = group.spec
+    if least is None:
+        least = min_resources(spec, priorities)
     patch: Manifest = {}
     if held.priority_class_name != spec.priority_class_name:
         patch["priorityClassName"] = spec.priority_class_name or None
     if held.min_member != spec.min_available:
         patch["minMember"] = spec.min_available
-    if _resources_differ(held.min_resources or {}, least := min_resources(spec, priorities)):
+    if _resources_differ(held.min_resources or {}, least):
         removed = dict.fromkeys(set(held.min_resources or {}) - set(least))
         patch["minResources"] = {**removed, **least}
     members = held.min_task_member or {}

@@ -39,9 +39,12 @@ from pumice.controllers.runtime.acts import (
 )
 
 # Counters alone are written when they have been out of date for so long, a phase at once. While a job
-# starts, its counters change until it runs, and that write has them too.
+# starts, its counters change until it runs, and that write has them too. When many jobs start at once,
+# each of them takes longer, so their counters wait longer: about ten such writes a second are made.
 COUNTERS_EVERY_MS: Final = 1000
 STARTING_COUNTERS_MS: Final = 5000
+_STARTING_COUNTERS_MS_PER_JOB: Final = 100
+_LONGEST_COUNTERS_MS: Final = 60_000
 _COMMANDED: Final = tuple(one.value for one in Action if one is not Action.SYNC)
 _KILLING: Final = frozenset(
     {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING, *FINISHED}
@@ -73,6 +76,10 @@ class Seen:
     outdated_ms: int = STARTING_COUNTERS_MS
     # The state of a queue that takes no jobs; "": it takes jobs.
     shut: str = ""
+    # How many jobs have stored counters that are out of date.
+    outdated_jobs: int = 0
+    # What the gang needs to be admitted; None: it is not computed yet.
+    min_resources: Mapping[str, str] | None = None
 
     @property
     def about(self) -> Reference:
@@ -342,13 +349,15 @@ def _plan(seen: Seen, stages: Sequence[tuple[Act, ...]], status: JobStatus) -> P
     if patch is None:
         return Plan(tuple(stages)) if stages else NOTHING
     if only_counters_differ(seen.job, status):
-        wait_ms = _counters_wait_ms(status) - seen.outdated_ms
+        wait_ms = _counters_wait_ms(seen, status) - seen.outdated_ms
         if wait_ms > 0:
             return Plan(tuple(stages), again_seconds=wait_ms / 1000)
     return Plan((*stages, (patch,)))
 
 
-def _counters_wait_ms(status: JobStatus) -> int:
+def _counters_wait_ms(seen: Seen, status: JobStatus) -> int:
     has_ended = status.succeeded or status.failed or status.terminating or status.unknown
-    is_starting = status.phase is Phase.PENDING and not has_ended
-    return STARTING_COUNTERS_MS if is_starting else COUNTERS_EVERY_MS
+    if status.phase is not Phase.PENDING or has_ended:
+        return COUNTERS_EVERY_MS
+    longer_ms = _STARTING_COUNTERS_MS_PER_JOB * seen.outdated_jobs
+    return min(STARTING_COUNTERS_MS + longer_ms, _LONGEST_COUNTERS_MS)

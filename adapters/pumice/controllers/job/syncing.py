@@ -172,9 +172,9 @@ def _group_acts(seen: "Seen") -> list[Act]:
     refused = Emit(seen.about, "PodGroupError", "Error creating or updating the PodGroup")
     group = seen.group
     if group is None:
-        body = group_body(seen.job, seen.spec, seen.priorities)
+        body = group_body(seen.job, seen.spec, seen.priorities, seen.min_resources)
         return [Create(POD_GROUP, body, refused)]
-    patch = group_patch(seen.spec, group, seen.priorities)
+    patch = group_patch(seen.spec, group, seen.priorities, seen.min_resources)
     if patch is None or group.metadata.is_terminating:
         return []
     metadata = group.metadata
@@ -187,14 +187,16 @@ def _pod_acts(seen: "Seen") -> list[Act]:
     about = seen.about
     acts: list[Act] = []
     wanted: set[str] = set()
-    dependencies = Dependencies(seen.spec, seen.pods)
+    dependencies: Dependencies | None = None
     evictions = seen.evictions if has_timeouts(seen.spec) else ()
     evicted_ms = {one.pod: one.at_ms for one in evictions}
     for task in seen.spec.tasks or ():
         names = [pod_name(seen.job.metadata.name, task.name, n) for n in range(task.replicas)]
         wanted.update(names)
         missing = [index for index, name in enumerate(names) if name not in held]
-        if missing and dependencies.is_released(task):
+        if missing and dependencies is None:
+            dependencies = Dependencies(seen.spec, seen.pods)
+        if missing and dependencies is not None and dependencies.is_released(task):
             refused = Emit(about, "FailedCreate", "Error creating pods")
             for index in missing:
                 body = pod_body(

@@ -16,6 +16,8 @@ from pumice.controllers.runtime.watches import Change, Watch
 
 # Counters of one queue are written at most once in this time.
 COUNTERS_MS: Final = 1000
+# How long a PodGroup may wait to be counted: others follow it.
+_GROUPS_DELAY_SECONDS: Final = 0.2
 # A problem is written until it is stored, for this time at most: a definition may lack conditions.
 TELLING_MS: Final = 10_000
 
@@ -64,6 +66,10 @@ class QueueController:
                 return self._of_group(change)
             case _:
                 return self._of_command(change.seen, caches)
+
+    def delay_seconds(self, change: Change[Any]) -> float:
+        """PodGroups of a queue change one after the other, and one look counts them all."""
+        return _GROUPS_DELAY_SECONDS if change.watch.resource == POD_GROUP else 0.0
 
     def _of_queue(self, change: Change[Queue], caches: Caches) -> Iterable[Key]:
         """The queue; those below it, and its parents, when its state or its place changed."""

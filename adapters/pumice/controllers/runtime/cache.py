@@ -13,7 +13,7 @@ import msgspec
 
 from pumice.adapters.kubernetes.object_head import UNREADABLE, Head
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.controllers.runtime.objects import Watched, shown_key
+from pumice.controllers.runtime.objects import Manifest, Watched, shown_key
 from pumice.controllers.runtime.watches import Change, IndexFunction, Watch
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,22 @@ class ObjectCache(Generic[W]):
         except UNREADABLE as error:
             log.error("an answer about %s cannot be read: %s", self.watch.source.shown, error)
             return
+        self._assume(seen)
+
+    def assume_created(self, body: Manifest) -> None:
+        """Takes an object that was created, with the metadata that the API server gave it."""
+        metadata = body["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        if key not in self._items and not self.watch.selects(metadata.get("labels")):
+            return
+        try:
+            seen = msgspec.convert(body, self.watch.type)
+        except UNREADABLE as error:
+            log.error("an answer about %s cannot be read: %s", self.watch.source.shown, error)
+            return
+        self._assume(seen)
+
+    def _assume(self, seen: W) -> None:
         metadata = seen.metadata
         if not metadata.resource_version:
             # The API server answers so when another deletion of the object was faster than ours.
@@ -108,7 +124,14 @@ class ObjectCache(Generic[W]):
         self._listing = set()
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
-        self._reach(head.metadata.resource_version)
+        named = head.metadata
+        self._reach(named.resource_version)
+        held = self._items.get((named.namespace, named.name))
+        if held is not None and self._listing is None:
+            known = held.metadata
+            if (known.uid, known.resource_version) == (named.uid, named.resource_version):
+                # The answer to our own write had it.
+                return
         try:
             seen = self._decoder.decode(raw)
         except UNREADABLE as error:

@@ -41,7 +41,10 @@ class Delays(Protocol):
     """A controller for which some changes need no answer at once."""
 
     def delay_seconds(self, change: Change[Any]) -> float:
-        """How long the keys of a change may wait, so that one look answers several changes."""
+        """How long the keys of a change may wait, so that one look answers several changes.
+
+        Called after `keys`, once for a change that concerns a key.
+        """
         ...
 
 

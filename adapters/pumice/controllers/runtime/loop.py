@@ -71,8 +71,11 @@ class _Running:
 
     def take(self, change: Change[Any]) -> None:
         try:
-            for key in self.controller.keys(change, self._caches):
-                self.queue.add_after(key, self._delay_seconds(change))
+            keys = self.controller.keys(change, self._caches)
+            if keys:
+                seconds = self._delay_seconds(change)
+                for key in keys:
+                    self.queue.add_after(key, seconds)
         except Exception:
             # A bug: the watch and all other controllers go on.
             log.exception("%s: %s", self.controller.name, shown_key(change.seen.metadata.key))

@@ -42,6 +42,29 @@ _API_WARNING: Final = "APIWarning"
 # Reason of the answer to the creation of an object that exists.
 _EXISTS: Final = "AlreadyExists"
 
+
+class _AnswerMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The metadata that caches and listeners read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[Any] | None = None
+
+
+class _Answer(msgspec.Struct):
+    kind: str = ""
+    metadata: _AnswerMetadata = msgspec.field(default_factory=_AnswerMetadata)
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
 CachesOfResource: TypeAlias = Mapping[Resource, Sequence[ObjectCache[Any]]]
 
 
@@ -175,11 +198,13 @@ class Performer:
                 return "exists"
             # Among others, a quota that was changed at the same moment.
             raise
-        if self._caches.get(act.resource):
-            metadata = _metadata(answer)
-            if metadata is not None:
-                self._assume(act.resource, _ENCODE({**body, "metadata": metadata}))
-                self.on_created(body, metadata)
+        caches = self._caches.get(act.resource)
+        metadata = _metadata(answer) if caches else None
+        if caches and metadata is not None:
+            made = {**body, "metadata": metadata}
+            for cache in caches:
+                cache.assume_created(made)
+            self.on_created(body, metadata)
         return ""
 
     async def _meet_existing(self, act: Create) -> Failure | None:
@@ -339,12 +364,12 @@ def _without_uid(owner: Manifest) -> tuple[Any, ...]:
 
 
 def _metadata(answer: bytes) -> dict[str, Any] | None:
-    """The metadata of an answer, if it is an object."""
+    """The metadata of an answer, if it is an object; without managed fields, which are long."""
     try:
-        found = msgspec.json.decode(answer)
+        found = _ANSWER.decode(answer)
     except UNREADABLE:
         return None
-    if not isinstance(found, dict) or found.get("kind") == "Status":
+    if found.kind == "Status" or not found.metadata.uid:
         return None
-    metadata = found.get("metadata")
-    return metadata if isinstance(metadata, dict) and metadata.get("uid") else None
+    metadata: dict[str, Any] = msgspec.to_builtins(found.metadata)
+    return metadata

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from sys import intern
 
@@ -182,15 +182,18 @@ def read_node(message: node_pb2.Node) -> Node:
         oversubscription_memory_bytes=amount(
             "oversubscription_memory_bytes", message.oversubscription_memory_bytes, EXACT_LIMIT
         ),
-        images=_image_lists.share(
-            tuple(
-                _image(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
-                for i, m in enumerate(images)
-            )
-        )
-        if images
-        else (),
+        images=_image_lists.share(_read_images(images)) if images else (),
     )
+
+
+def _read_images(images: Collection[node_pb2.NodeImage]) -> tuple[NodeImage, ...]:
+    sizes = [message.size_bytes for message in images]
+    if min(sizes) < 0:
+        for number, size in enumerate(sizes):
+            amount(f"images[{number}].size_bytes", size)
+    # A name for each message costs more than the message does.
+    pairs = zip(images, sizes, strict=True)
+    return tuple([_image(tuple(message.names), size) for message, size in pairs])
 
 
 def write_node(node: Node) -> node_pb2.Node:

@@ -95,3 +95,22 @@ async def test_an_adapter_that_is_sent_away_waits_unless_the_core_ends(
     served.stream.go_away(reason)
     await stage.core.accept()
     assert refused.asked == asked
+
+
+async def test_a_core_that_begins_anew_gets_what_the_world_kept_for_later(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A core that has not decided the binds does not assume them."""
+    stage.world.store.put(pod("a"))
+    stage.start(stage.adapter())
+    served = serve(await stage.core.accept())
+    await served.snapshot_done()
+    monkeypatch.setattr(
+        stage.world, "hand_on", lambda: stage.world.store.put(pod("a", node="n1")), raising=False
+    )
+    await served.close()
+    served.stream.end(grpc.StatusCode.ABORTED, "no", "STATE_LOST")
+    again = serve(await stage.core.accept())
+    await again.snapshot_done()
+    assert [held.pod.node_name for _, held in again.model.objects.values()] == ["n1"]
+    await again.close()

@@ -12,7 +12,7 @@ from pumice.v1.group_pb2 import (
     PodGroupStatus,
 )
 from pumice.v1.object_pb2 import KIND_POD_GROUP
-from pumice.v1.status_pb2 import PodGroupStatusChange, StatusChange
+from pumice.v1.status_pb2 import PodGroupStatusChange, QueueStatusChange, StatusChange
 from tests.adapters.fake_clock import settle
 from tests.adapters.test_status_writer import Bench, running
 
@@ -94,3 +94,14 @@ async def test_binds_without_end_delay_a_status_for_a_while_only(
             await bench.clock.advance(0.5)
     await settle()
     assert bench.world.called("status") == ["job"]
+
+
+async def test_what_a_queue_has_allocated_is_written_a_moment_later_and_once() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    for amount in range(1, 4):
+        queue = QueueStatusChange(name="q", uid="uid-q", allocated={"cpu": amount})
+        bench.say(StatusChange(queue=queue))
+        await bench.clock.advance(0.1)
+    assert not bench.world.called("status")
+    await bench.clock.advance(0.4)
+    assert bench.world.called("status") == ["q"]

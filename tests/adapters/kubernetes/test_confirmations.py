@@ -108,6 +108,16 @@ async def test_a_version_from_before_the_bind_does_not_end_the_wait() -> None:
     assert pods.told() == [("a", ""), ("a", "n1")]
 
 
+async def test_what_waits_is_told_at_once_when_a_core_needs_it() -> None:
+    pods = Pods()
+    names = [f"pod-{number}" for number in range(50)]
+    pods.bind(*names)
+    for name in names:
+        pods.show(name)
+    pods.kept.hand_on_all()
+    assert pods.told() == [(name, "n1") for name in names]
+
+
 async def test_a_confirmation_does_not_wait_for_ever() -> None:
     pods = Pods()
     pods.bind("a", "b")

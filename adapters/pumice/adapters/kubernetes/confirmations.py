@@ -119,6 +119,11 @@ class BindConfirmations:
         for uid in [uid for uid, kept in self._kept.items() if kept.handle == handle]:
             del self._kept[uid]
 
+    def hand_on_all(self) -> None:
+        """Hands on all that is kept."""
+        while self._kept:
+            self._hand_on()
+
     async def run(self) -> None:
         """Hands events on when it is time, for ever."""
         while True:

@@ -156,6 +156,9 @@ class KubernetesWorld:
     def status_updater(self) -> KubernetesStatusUpdater:
         return self._statuses
 
+    def hand_on(self) -> None:
+        self._confirmations.hand_on_all()
+
     async def read_pod(self, namespace: str, name: str) -> Reading:
         return await self._reader.read_pod(namespace, name)
 

@@ -44,8 +44,8 @@ class RuntimeOptions:
     # Workers that write events.
     event_writers: int = 4
     event_queue_size: int = 50_000
-    # Time before it is written that a pod waits, or that only counters or conditions of a PodGroup
-    # changed: most pods of a gang are bound, and more of them start, meanwhile.
+    # Time before it is written that a pod waits, or that only counters or conditions of a PodGroup, or
+    # what a queue has allocated, changed: most pods of a gang are bound, and more of them start, meanwhile.
     waiting_report_seconds: float = 0.0
     # When the world ends: time for the core to acknowledge the last ops.
     last_ops_timeout_seconds: float = 5.0

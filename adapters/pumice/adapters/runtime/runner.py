@@ -32,7 +32,7 @@ from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
-from pumice.adapters.runtime.world import DataSeen, World, WorldEvent
+from pumice.adapters.runtime.world import DataSeen, KeepsEvents, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP
 
@@ -276,6 +276,10 @@ class AdapterRuntime:
             await self._clock.sleep(delay)
 
     async def _serve_one_stream(self) -> StreamEnd:
+        if isinstance(self._world, KeepsEvents):
+            self._world.hand_on()
+            # The watch takes them before the next stream begins.
+            await asyncio.sleep(0)
         channel = self._open_channel()
         inbox = Inbox(
             self._epoch,

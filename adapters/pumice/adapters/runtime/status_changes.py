@@ -55,7 +55,7 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
 
 def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
     """Whether nobody needs the status at once, so that a newer one may replace it."""
-    if change.HasField("pod"):
+    if change.HasField("pod") or change.HasField("queue"):
         return True
     if not change.HasField("pod_group"):
         return False

@@ -7,7 +7,7 @@ separate so that a third party can replace one of them and keep the rest.
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.v1.cluster_service_pb2 import Capability
@@ -138,6 +138,15 @@ class StatusUpdater(Protocol):
     async def write_status(self, change: StatusChange) -> ApplyResult: ...
 
     async def write_event(self, event: Event) -> ApplyResult: ...
+
+
+@runtime_checkable
+class KeepsEvents(Protocol):
+    """A world that keeps events for a while, because they say only what the core assumes."""
+
+    def hand_on(self) -> None:
+        """Lets the watch report all of them now: a core that begins anew assumes nothing."""
+        ...
 
 
 class World(Protocol):

@@ -238,3 +238,50 @@ async def test_a_job_that_ended_without_a_time_is_deleted_after_its_time_to_live
     else:
         await until(lambda: cluster.status()["state"].get("lastTransitionTime"))
         assert cluster.phase() == "Completed"
+
+
+def without(metadata: Object, *names: str) -> None:
+    """Removes labels and annotations that older versions did not write."""
+    for field in ("labels", "annotations"):
+        for name in names:
+            metadata[field].pop(f"volcano.sh/{name}", None)
+
+
+OLD = ("task-index", "template-uid", "job-retry-count", "queue-name")
+
+
+@pytest.mark.parametrize("status", ["stored", "without counters", "none"])
+@pytest.mark.parametrize("group", ["job-known", "job", ""])
+async def test_a_job_that_an_older_version_runs_keeps_its_pods(
+    fake_api: FakeApi, loops: Loops, status: str, group: str
+) -> None:
+    """Whatever is missing is added beside the pods that run."""
+    cluster = FakeCluster(fake_api)
+    of_volcano(fake_api, "Running", "Running", running=2)
+    body = fake_api.get(JOBS, NAMESPACE, "job")
+    if status != "stored":
+        body["status"] = {"state": {"phase": "Running"}, "version": 1}
+    if status == "none":
+        body["status"] = {}
+    fake_api.put(JOBS, body)
+    made = fake_api.get(GROUPS, NAMESPACE, "job-known")
+    fake_api.remove(GROUPS, NAMESPACE, "job-known")
+    if group:
+        made["metadata"]["name"] = group
+        fake_api.put(GROUPS, made)
+    for name, pod in cluster.pods().items():
+        without(pod["metadata"], *OLD)
+        if status == "none":
+            without(pod["metadata"], "job-version")
+        pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = group or "job-known"
+        fake_api.put("pods", {**pod, "metadata": {**pod["metadata"], "name": name}})
+    uids = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    loops.start(JobController(ControllerOptions()))
+    await stepping(
+        cluster, lambda: cluster.phase() == "Running" and cluster.status().get("running") == 2
+    )
+    done = {"result": "unchanged", "controller": "job-controller"}
+    await until(lambda: loops.metrics.counted("reconciles", **done) >= 1)
+    assert {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()} == uids
+    assert len(cluster.groups()) == 1
+    assert cluster.groups()[0]["metadata"]["name"] == (group or "job-known")

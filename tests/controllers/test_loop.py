@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pumice.adapters.kubernetes.object_head import HEAD
-from pumice.adapters.runtime.clock import end_tasks
+from pumice.adapters.runtime.clock import Backoff, end_tasks
 from pumice.controllers.resources import CONFIG_MAPS, PODS
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan, Reference
 from pumice.controllers.runtime.cache import ObjectCache
@@ -114,6 +114,20 @@ async def test_a_failed_act_is_tried_again_and_a_refusal_is_reported(
     event = next(b for b in fake_api.objects.values() if b.get("reason") == "FailedCreate")
     assert event["message"] == "no pod: bad pod"
     assert event["type"] == "Warning"
+
+
+async def test_an_outage_of_the_api_server_is_not_outlasted_by_the_delays_of_keys(
+    fake_api: FakeApi, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pumice.controllers.runtime.loop.LONGEST_RETRY", Backoff(1000.0, 1000.0))
+    monkeypatch.setattr("pumice.controllers.runtime.loop._OUTAGE_SECONDS", 0.01)
+    fake_api.trouble = [
+        Trouble("POST", "/pods$", status=503, times=5),
+        Trouble("POST", "/pods$", loses_answer=True),
+    ]
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach())
+    await until(lambda: labels(fake_api, "a").get("done"))
 
 
 async def test_an_object_whose_answer_was_lost_is_known_as_our_own(

@@ -28,12 +28,13 @@ class Adapters:
         *,
         core: str = "",
         lease_seconds: tuple[float, float, float] = (30.0, 20.0, 0.1),
-        core_seconds: float = 10.0,
+        core_seconds: float = 60.0,
         shutdown: Shutdown | None = None,
         config_map: ConfigMapKey | None = None,
         default_configuration: bool = True,
     ) -> "asyncio.Task[None]":
-        # The lease outlasts every pause of a busy machine; the last figure is the retry period.
+        # Lease and core outlast every pause of a busy machine; the last figure of a lease is its
+        # retry period.
         lease = LeaseOptions(name, "volcano-system", "volcano", *lease_seconds)
         settings = AdapterSettings(
             kubeconfig="",

@@ -49,7 +49,7 @@ class FakeApi:
         self._news = asyncio.Event()
         self._pages: list[tuple[str, list[Object]]] = []
         self.open_watches = 0
-        # Calls without an answer, other than watches.
+        # Writes without an answer.
         self.in_flight = 0
 
     def put(self, resource: str, body: Object) -> Object:
@@ -120,7 +120,7 @@ class FakeApi:
         self.calls.append((request.method, request.path, query))
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _status(401, "Unauthorized", "Unauthorized")
-        if "watch" in query:
+        if request.method == "GET":
             return await self._treat(request)
         self.in_flight += 1
         try:

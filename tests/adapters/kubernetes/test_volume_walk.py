@@ -107,7 +107,7 @@ class Walk:
         await asyncio.sleep(0.02)
 
     async def _until_answered(self) -> None:
-        """No call takes as long as the clock jumps, though its caller may be gone."""
+        """No write takes as long as the clock jumps, though its caller may be gone."""
         await until(lambda: not self.api.in_flight)
 
     async def _replace_pod(self, cluster: Cluster) -> None:
@@ -145,7 +145,7 @@ async def test_every_reservation_ends_in_taken_or_undone(
     walk.leads = True
 
     def is_over() -> bool:
-        # Calls take effect within seconds.
+        # Writes take effect within seconds.
         if not fake_api.in_flight:
             cluster.clock.skew += 1
         return "volume_reservations 0.0" in metrics.render().decode()

@@ -48,7 +48,9 @@ class WorkQueue(Generic[K]):
         """Makes a key due after some time; one that is due earlier stays so."""
         self._add_at(key, self._clock.now() + seconds)
 
-    def retry(self, key: K, least_seconds: float = 0.0) -> float:
+    def retry(
+        self, key: K, least_seconds: float = 0.0, most_seconds: float = float("inf")
+    ) -> float:
         """Makes a key due after its delay, which is 0 the first time; returns the delay.
 
         A key that waits already keeps its place, and 0 is returned.
@@ -57,7 +59,7 @@ class WorkQueue(Generic[K]):
             return 0.0
         retries = self._retries.get(key, 0)
         self._retries[key] = retries + 1
-        delay = max(self._backoff.delay(retries, self._rng), least_seconds)
+        delay = max(min(self._backoff.delay(retries, self._rng), most_seconds), least_seconds)
         self._add_at(key, self._clock.now() + delay)
         return delay
 

@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 _COMPONENT: Final = "vc-controller-manager"
 # Delays between attempts to reconcile a key that fails.
 LONGEST_RETRY: Final = Backoff(0.05, 120.0)
+# Longest delay after an outage of the API server: it ends for all keys at once, and a longer delay
+# would outlast it.
+_OUTAGE_SECONDS: Final = 10.0
 # Delay of a key whose calls were not made because the lease was not renewed in time. The workers end
 # when that is noticed; a process that leads again at once goes on.
 _NOT_LEADING_SECONDS: Final = 0.2
@@ -271,7 +274,8 @@ class ControllerLoop:
         if failure is None and plan.problem:
             failure = Failure(plan.problem)
         if failure is not None:
-            delay = queue.retry(key, failure.retry_after)
+            most = _OUTAGE_SECONDS if failure.is_outage else LONGEST_RETRY.ceiling_seconds
+            delay = queue.retry(key, failure.retry_after, most)
             is_expected = failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
             log.log(
                 logging.DEBUG if is_expected else logging.WARNING,

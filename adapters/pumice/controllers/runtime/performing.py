@@ -14,8 +14,10 @@ from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     ApiError,
     KubernetesError,
+    LostAnswerError,
     NamespaceTerminatingError,
     NotLeadingError,
+    UnreachableError,
     one_line,
 )
 from pumice.adapters.kubernetes.object_head import UNREADABLE
@@ -77,6 +79,8 @@ class Failure:
     is_conflict: bool = False
     # How long the API server asks to wait.
     retry_after: float = 0.0
+    # Whether the API server could not be reached, or could not answer.
+    is_outage: bool = False
     # Whether the call was not made, because this process does not lead.
     is_not_leading: bool = False
 
@@ -142,7 +146,7 @@ class Performer:
                 self._report(act, error)
             text = f"{verb} of {act.resource.name} {_name(act)}: {one_line(error)}"
             wait = error.retry_after if isinstance(error, ApiError) else 0.0
-            return Failure(text, is_conflict, wait)
+            return Failure(text, is_conflict, wait, _is_outage(error))
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create):
             return await self._meet_existing(act)
@@ -338,6 +342,12 @@ def _worst(failures: Iterable[Failure | None]) -> Failure | None:
         return None
     first = min(found, key=lambda failure: failure.is_conflict)
     return replace(first, retry_after=max(failure.retry_after for failure in found))
+
+
+def _is_outage(error: KubernetesError) -> bool:
+    if isinstance(error, ApiError):
+        return error.is_transient
+    return isinstance(error, LostAnswerError | UnreachableError)
 
 
 def _ignore(body: Manifest, metadata: Manifest) -> None:

@@ -26,7 +26,7 @@ async def test_a_jobs_way_to_running_is_measured_once(fake_api: FakeApi, loops: 
     latencies = JobLatencies(loop, loops.metrics, loops.metrics.registry)
     # The fake API server sets no times.
     at = {"creationTimestamp": "2026-01-01T00:00:03Z"}
-    loop.tell_created(lambda body, metadata: latencies.see_created(body, {**metadata, **at}))
+    loop.on_created(lambda body, metadata: latencies.see_created(body, {**metadata, **at}))
     fake_api.put(JOBS, job())
     await until(lambda: cluster.groups() != [])
     cluster.admit()

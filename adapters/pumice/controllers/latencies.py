@@ -29,7 +29,7 @@ class JobLatencies:
             buckets=_BUCKETS,
         )
         if loop.watches(WATCHED_JOBS):
-            loop.tell_created(self.see_created)
+            loop.on_created(self.see_created)
             loop.caches[WATCHED_JOBS].listeners.append(self.see_job)
 
     def see_created(self, body: Manifest, metadata: Manifest) -> None:

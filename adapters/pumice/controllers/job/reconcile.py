@@ -305,7 +305,7 @@ def _sync(seen: Seen) -> Plan:
     elif not job.status.state.phase:
         with_phase(job, status, Phase.PENDING, None, "", seen.now_ms)
     if next_phase not in FINISHED:
-        _tell_wait(seen, status)
+        _set_wait_message(seen, status)
     plan = _plan(seen, work.stages, status)
     fallback = () if job.status.state.phase else _pending_patch(seen)
     return Plan(plan.stages, plan.again_seconds, work.problem, fallback)
@@ -328,7 +328,7 @@ def _outdated_message(seen: Seen) -> Patch | None:
     return status_patch(seen.job, msgspec.structs.replace(seen.job.status, state=cleared))
 
 
-def _tell_wait(seen: Seen, status: JobStatus) -> None:
+def _set_wait_message(seen: Seen, status: JobStatus) -> None:
     """Puts into the status why a job waits. A phase that an action led to keeps its own message."""
     state = status.state
     wait = why_waiting(seen) or why_held(seen)

@@ -184,7 +184,7 @@ class ControllerLoop:
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
 
-    def tell_created(self, listener: Callable[[Manifest, Manifest], None]) -> None:
+    def on_created(self, listener: Callable[[Manifest, Manifest], None]) -> None:
         """Calls a function with body and metadata of every object that is created and cached."""
         self._performer.on_created = listener
 

@@ -22,7 +22,7 @@ from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.runtime.objects import Manifest, shown_key
-from pumice.controllers.vcctl.verbosity import log_options, say_request
+from pumice.controllers.vcctl.verbosity import log_options, log_request
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,7 +87,7 @@ class Objects:
         query = {"limit": _PAGE, "labelSelector": selector, "fieldSelector": fields}
         while True:
             given = {name: text for name, text in query.items() if text}
-            say_request("GET", resource.path(namespace))
+            log_request("GET", resource.path(namespace))
             try:
                 page = msgspec.json.decode(await self._api.page(resource.path(namespace), given))
             except KubernetesError as error:
@@ -119,7 +119,7 @@ class Objects:
     ) -> Manifest:
         content = b"" if body is None else msgspec.json.encode(body)
         kind = MERGE if method == "PATCH" else "application/json"
-        say_request(method, path)
+        log_request(method, path)
         try:
             answer = await self._api.call(method, path, content, content_type=kind)
         except KubernetesError as error:

@@ -20,7 +20,7 @@ from pumice.controllers.vcctl.access import (
     run_with,
 )
 from pumice.controllers.vcctl.files import objects_of
-from pumice.controllers.vcctl.tables import NONE_FOUND, age, say_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, age, print_table, widths_of
 
 Row = Callable[[Manifest], Sequence[object]]
 _SPACE: Final = 4
@@ -110,7 +110,7 @@ def _list(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
         where = "" if all_namespaces else namespace
         found = run_with(kubeconfig, master, lambda objects: objects.list(resource, where))
         if found:
-            _say(header, [row(one) for one in found])
+            _print_rows(header, [row(one) for one in found])
         else:
             click.echo(NONE_FOUND)
 
@@ -124,7 +124,7 @@ def _get(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
     @name_option
     def get(master: str, kubeconfig: str, namespace: str, name: str) -> None:
         found = run_with(kubeconfig, master, lambda objects: objects.get(resource, namespace, name))
-        _say(header, [row(found)])
+        _print_rows(header, [row(found)])
 
     return get
 
@@ -184,8 +184,8 @@ def _key(body: Manifest) -> tuple[str, str]:
     return metadata["namespace"], metadata.get("name", "")
 
 
-def _say(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    say_table(header, rows, widths_of(header, rows, _SPACE, _SPACE))
+def _print_rows(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    print_table(header, rows, widths_of(header, rows, _SPACE, _SPACE))
 
 
 def _template_row(found: Manifest) -> Sequence[object]:

@@ -19,7 +19,7 @@ from pumice.controllers.vcctl.access import (
 from pumice.controllers.vcctl.bus import send
 from pumice.controllers.vcctl.files import one_of
 from pumice.controllers.vcctl.job_view import described, shown_events
-from pumice.controllers.vcctl.tables import NONE_FOUND, local_time, say_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, local_time, print_table, widths_of
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import nanos
 
@@ -167,7 +167,7 @@ def list_jobs(
         rows = [[job["metadata"]["namespace"], *row] for job, row in zip(jobs, rows, strict=True)]
         header, leading = ["Namespace", *header], ["Namespace", "Name"]
     leads = widths_of(leading, [row[: len(leading)] for row in rows], 3, 3)
-    say_table(header, rows, [*leads, *widths])
+    print_table(header, rows, [*leads, *widths])
 
 
 def _is_wanted(job: Manifest, queue: str, scheduler: str, selector: str) -> bool:

@@ -15,7 +15,7 @@ from pumice.controllers.vcctl.access import (
     run_with,
 )
 from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
-from pumice.controllers.vcctl.tables import NONE_FOUND, age, say_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, age, print_table, widths_of
 
 _JOB_NAME: Final = "volcano.sh/job-name"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
@@ -54,7 +54,7 @@ def list_pods(
         return
     pods.sort(key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
     rows = [_pod_row(pod) for pod in pods]
-    _say_all(_POD_HEADER, pods, rows, has_namespaces=all_namespaces, space=8, header_space=2)
+    _print_pods(_POD_HEADER, pods, rows, has_namespaces=all_namespaces, space=8, header_space=2)
 
 
 def _is_in(pod: Manifest, queue: str) -> bool:
@@ -95,7 +95,7 @@ def list_groups(
         click.echo(NONE_FOUND)
         return
     rows = [_group_row(group) for group in groups]
-    _say_all(_GROUP_HEADER, groups, rows, has_namespaces=all_namespaces, space=3, header_space=3)
+    _print_pods(_GROUP_HEADER, groups, rows, has_namespaces=all_namespaces, space=3, header_space=3)
 
 
 @podgroup_group.command("get")
@@ -105,7 +105,7 @@ def list_groups(
 def get_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
     """Shows one PodGroup in one line, and its conditions."""
     group = run_with(kubeconfig, master, lambda objects: objects.get(POD_GROUP, namespace, name))
-    _say_all(
+    _print_pods(
         _GROUP_HEADER, [group], [_group_row(group)], has_namespaces=False, space=3, header_space=3
     )
     for one in (group.get("status") or {}).get("conditions") or ():
@@ -134,7 +134,7 @@ def _group_row(group: Manifest) -> list[object]:
     ]
 
 
-def _say_all(
+def _print_pods(
     header: tuple[str, ...],
     found: list[Manifest],
     rows: list[list[object]],
@@ -147,4 +147,4 @@ def _say_all(
         header = ("Namespace", *header)
         pairs = zip(found, rows, strict=True)
         rows = [[one["metadata"]["namespace"], *row] for one, row in pairs]
-    say_table(header, rows, widths_of(header, rows, space, header_space))
+    print_table(header, rows, widths_of(header, rows, space, header_space))

@@ -9,7 +9,7 @@ from pumice.controllers.resources import POD_GROUP, QUEUE
 from pumice.controllers.runtime.objects import Manifest
 from pumice.controllers.vcctl.access import Objects, access_options, run_with
 from pumice.controllers.vcctl.bus import send
-from pumice.controllers.vcctl.tables import NONE_FOUND, say_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, print_table, widths_of
 
 _ACTIONS: Final = {"open": "OpenQueue", "close": "CloseQueue"}
 # Columns of the phases of PodGroups.
@@ -62,7 +62,7 @@ def list_queues(master: str, kubeconfig: str) -> None:
 
     queues, groups = run_with(kubeconfig, master, work)
     if queues:
-        _say(queues, groups)
+        _print_queues(queues, groups)
     else:
         click.echo(NONE_FOUND)
 
@@ -77,7 +77,7 @@ def get(master: str, kubeconfig: str, name: str) -> None:
         return await objects.get(QUEUE, "", name), await objects.list(POD_GROUP)
 
     queue, groups = run_with(kubeconfig, master, work)
-    _say([queue], groups)
+    _print_queues([queue], groups)
 
 
 @queue_group.command("operate")
@@ -119,7 +119,7 @@ def delete(master: str, kubeconfig: str, name: str) -> None:
     run_with(kubeconfig, master, lambda objects: objects.delete(QUEUE, "", name))
 
 
-def _say(queues: Iterable[Manifest], groups: Iterable[Manifest]) -> None:
+def _print_queues(queues: Iterable[Manifest], groups: Iterable[Manifest]) -> None:
     counts: dict[tuple[str, str], int] = {}
     for group in groups:
         key = (
@@ -135,7 +135,7 @@ def _say(queues: Iterable[Manifest], groups: Iterable[Manifest]) -> None:
         width if width >= needed or index == len(least) - 1 else needed
         for index, (width, needed) in enumerate(zip(least, wide, strict=True))
     ]
-    say_table(_HEADER, rows, widths)
+    print_table(_HEADER, rows, widths)
 
 
 def _row(queue: Manifest, counts: dict[tuple[str, str], int]) -> list[object]:

@@ -14,7 +14,7 @@ _DAY: Final = 24 * _HOUR
 _YEAR: Final = 365 * _DAY
 
 
-def say_table(
+def print_table(
     header: Sequence[str], rows: Sequence[Sequence[object]], widths: Sequence[int]
 ) -> None:
     """Prints columns of fixed widths, aligned left."""

@@ -27,12 +27,12 @@ def log_options(function: F) -> F:
     )(function)
     for name in _WITHOUT_EFFECT:
         function = click.option(
-            name, default=None, callback=_say_no_effect, expose_value=False, hidden=True
+            name, default=None, callback=_warn_no_effect, expose_value=False, hidden=True
         )(function)
     return function
 
 
-def say_request(method: str, path: str) -> None:
+def log_request(method: str, path: str) -> None:
     """Writes a request to standard error, if the verbosity asks for it."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_SHOWS_REQUESTS):
@@ -47,7 +47,7 @@ def _set_verbosity(context: click.Context, parameter: click.Parameter, text: str
     context.meta[_SHOWS_REQUESTS] = int(number) >= _REQUESTS
 
 
-def _say_no_effect(context: click.Context, parameter: click.Parameter, text: str | None) -> None:
+def _warn_no_effect(context: click.Context, parameter: click.Parameter, text: str | None) -> None:
     if text is not None:
         name = parameter.opts[0]
         click.echo(

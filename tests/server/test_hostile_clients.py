@@ -155,8 +155,8 @@ async def test_no_traceback_and_no_harm_to_others(
     core: RunningCore, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     random = Random(seed)
-    # An adapter with a higher epoch than those who would like to take its place.
-    honest = await core.served([queue(), node("n1")], epoch=100)
+    # A higher epoch than any that the others can send; with one they would take its place.
+    honest = await core.served([queue(), node("n1")], epoch=10**12)
     channel = core.channel()
     for _ in range(25):
         await asyncio.gather(ask(channel, random), ask(channel, random), connect(channel, random))

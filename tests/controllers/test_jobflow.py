@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pumice.controllers.job.controller import JobController
 from pumice.controllers.job.types import Job, JobState, JobStatus
 from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController, Used
 from pumice.controllers.jobflow.reconcile import Seen, merged, never_ready, reconcile
@@ -17,7 +18,8 @@ from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.acts import NOTHING, Create, Delete, Emit, Patch
 from pumice.controllers.runtime.objects import Metadata
 from tests.adapters.fake_clock import until
-from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.adapters.kubernetes.fake_api import FakeApi, Object
+from tests.controllers.jobs import GROUPS, QUEUES, task
 from tests.controllers.running import Loops
 
 JOBS, FLOWS, TEMPLATES = (
@@ -140,6 +142,28 @@ def test_a_template_lists_its_jobs() -> None:
     ((patch,),) = controller.reconcile(Used(held, ())).stages
     assert isinstance(patch, Patch)
     assert patch.body == {"status": {"jobDependsOnList": []}}
+
+
+async def test_what_admission_changes_in_a_job_of_a_flow_counts(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    def move(resource: str, body: Object) -> Object:
+        return {**body, "spec": {**body["spec"], "queue": "other"}} if resource == JOBS else body
+
+    fake_api.resources |= {FLOWS, TEMPLATES}
+    fake_api.with_status |= {FLOWS, TEMPLATES}
+    fake_api.admission = move
+    for name in ("default", "other"):
+        fake_api.put(QUEUES, {"metadata": {"name": name}, "spec": {}})
+    options = ControllerOptions()
+    loops.start(JobFlowController(options), JobController(options))
+    metadata = {"name": "f", "namespace": "ns"}
+    fake_api.put(FLOWS, {"metadata": metadata, "spec": {"flows": [{"name": "a"}]}})
+    spec = {"queue": "default", "tasks": [task()]}
+    fake_api.put(TEMPLATES, {"metadata": {"name": "a", "namespace": "ns"}, "spec": spec})
+    await until(lambda: any(key[0] == GROUPS for key in fake_api.objects))
+    (group,) = [body for key, body in fake_api.objects.items() if key[0] == GROUPS]
+    assert group["spec"]["queue"] == "other"
 
 
 async def test_a_flow_from_its_beginning_to_its_end(fake_api: FakeApi, loops: Loops) -> None:

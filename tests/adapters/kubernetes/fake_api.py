@@ -42,6 +42,7 @@ class FakeApi:
         # Namespaces in which nothing can be created, and namespaces that are not there.
         self.terminating: set[str] = set()
         self.missing_namespaces: set[str] = set()
+        self.admission: Callable[[str, Object], Object] = lambda _resource, created: created
         self.trouble: list[Trouble] = []
         self.token = ""
         self.calls: list[tuple[str, str, dict[str, str]]] = []
@@ -256,7 +257,10 @@ class FakeApi:
         key = (resource, namespace, body["metadata"]["name"])
         if key in self.objects:
             return _status(409, "AlreadyExists", f"{key[2]} already exists")
-        return web.json_response(self.put(resource, body), status=201)
+        made = self.put(resource, self.admission(resource, body))
+        if "as=PartialObjectMetadata" in request.headers.get("Accept", ""):
+            made = {"kind": "PartialObjectMetadata", "metadata": made["metadata"]}
+        return web.json_response(made, status=201)
 
     async def _one(
         self, request: web.Request, key: tuple[str, str, str], sub: str

@@ -153,7 +153,7 @@ def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | 
         text = "more than 100 times were missed; only the newest is started"
         acts.append(_event(cron, "TooManyMissedTimes", text, warning=True))
     refused = _event(cron, "FailedCreate", f"Job {name} could not be created", warning=True)
-    acts.append(Create(JOBS, _job(cron, name, slot, zone), on_refusal=refused))
+    acts.append(Create(JOBS, _job(cron, name, slot, zone), on_refusal=refused, reads_back=True))
     acts.append(_event(cron, "SuccessfulCreate", f"created Job {name}"))
     return acts, slot
 

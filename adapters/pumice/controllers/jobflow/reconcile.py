@@ -142,7 +142,7 @@ def _creation(seen: Seen, one: Flow, name: str) -> list[Act]:
         "spec": merged(template.spec, patch or {}),
     }
     refused = Emit(about, "FailedCreate", f"Job {name} could not be created", warning=True)
-    acts.append(Create(JOBS, body, on_refusal=refused))
+    acts.append(Create(JOBS, body, on_refusal=refused, reads_back=True))
     acts.append(Emit(about, "Created", f"created Job {name}"))
     return acts
 

@@ -45,6 +45,9 @@ class Create:
     may_exist: bool = False
     # Whether labels and data are written into an object of the same owner that exists already.
     takes_over: bool = False
+    # Whether the object is read back, since controllers follow its spec, which admission may change.
+    # Of others the API server returns the metadata alone.
+    reads_back: bool = False
     # Makes the whole body, with what is random or slow to compute; called in a thread.
     complete: Callable[[], Manifest] | None = field(default=None, compare=False)
 

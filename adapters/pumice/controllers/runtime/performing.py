@@ -192,7 +192,7 @@ class Performer:
                 "POST",
                 path,
                 _ENCODE(body),
-                accept=METADATA_ONLY,
+                accept=JSON if act.reads_back else METADATA_ONLY,
                 seconds=max(self._seconds, CREATE_SECONDS),
                 fence=self._fence,
                 on_warning=lambda text: self._warn(act, text),
@@ -207,7 +207,10 @@ class Performer:
         if caches and metadata is not None:
             made = {**body, "metadata": metadata}
             for cache in caches:
-                cache.assume_created(made)
+                if act.reads_back:
+                    cache.assume(answer)
+                else:
+                    cache.assume_created(made)
             self.on_created(body, metadata)
         return ""
 

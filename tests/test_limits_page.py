@@ -34,8 +34,8 @@ NOT_LISTED = {
     "records.MOST_ITEMS",
     # How long a status waits for a newer one, not how much is accepted.
     "pumice.adapters.runtime.status_writer._MOST_DELAYS",
-    "pumice.adapters.runtime.status_writer._MOST_PATIENT_DELAYS",
-    "pumice.adapters.runtime.status_writer._LONGEST_REST_SECONDS",
+    "pumice.adapters.runtime.status_writer._MOST_DELAYS_OF_MINOR",
+    "pumice.adapters.runtime.status_writer._LONGEST_PAUSE_SECONDS",
     "pumice.controllers.job.reconcile._LONGEST_COUNTERS_MS",
     # The order of calls and sessions on the thread of a cluster, and when a session begins.
     "owner._MAX_DELAY_NS",

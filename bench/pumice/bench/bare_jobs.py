@@ -1,7 +1,8 @@
 """The bare writes of Jobs: what must be written until they run, whoever writes it.
 
 The objects are those that the controllers make, byte for byte but for names and times. Bodies are
-made before the time is taken, with a placeholder for what only the API server knows.
+encoded before the time is taken. They hold a fixed uid, which is replaced by the one that the API
+server gave to the Job.
 """
 
 from __future__ import annotations

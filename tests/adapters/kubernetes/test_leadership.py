@@ -17,7 +17,7 @@ from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.adapters.kubernetes.objects import node, pod
 
 # Longer than any test: whoever takes the lease does not do so because time passed.
-PATIENT = (60.0, 40.0, 30.0)
+LONG_LEASE = (60.0, 40.0, 30.0)
 # Time enough for a health check, and not for a lease to run out.
 SHORT = 1.5
 
@@ -32,10 +32,10 @@ async def test_a_standby_leads_as_soon_as_the_lease_is_released(
 ) -> None:
     caplog.set_level(logging.INFO)
     shutdown = Shutdown()
-    first = adapters.start("a", lease_seconds=PATIENT, shutdown=shutdown)
+    first = adapters.start("a", lease_seconds=LONG_LEASE, shutdown=shutdown)
     stream = serve(await adapters.core.accept())
     await stream.snapshot_done()
-    adapters.start("b", lease_seconds=PATIENT)
+    adapters.start("b", lease_seconds=LONG_LEASE)
     await until(lambda: "waiting for the leader a, elected at 2" in caplog.text)
     await stream.close()
     shutdown.request(first.cancel)
@@ -54,7 +54,7 @@ async def test_binds_in_flight_end_before_the_lease_is_released(adapters: Adapte
     api.put("nodes", node("n1"))
     uid = api.put("pods", pod("p"))["metadata"]["uid"]
     shutdown = Shutdown()
-    task = adapters.start("a", lease_seconds=PATIENT, shutdown=shutdown)
+    task = adapters.start("a", lease_seconds=LONG_LEASE, shutdown=shutdown)
     stream = serve(await adapters.core.accept())
     await stream.snapshot_done()
     slow = Trouble("POST", "/binding", passes=True, seconds=0.5)
@@ -77,10 +77,10 @@ async def test_binds_in_flight_end_before_the_lease_is_released(adapters: Adapte
 async def test_a_leader_whose_core_is_gone_lets_a_standby_lead(adapters: Adapters) -> None:
     with TemporaryDirectory(prefix="pumice") as folder:
         async with running_core(Path(folder)) as (core, address):
-            adapters.start("a", lease_seconds=PATIENT, core_seconds=SHORT, core=address)
+            adapters.start("a", lease_seconds=LONG_LEASE, core_seconds=SHORT, core=address)
             stream = serve(await core.accept())
             await stream.snapshot_done()
-            adapters.start("b", lease_seconds=PATIENT, core_seconds=SHORT)
+            adapters.start("b", lease_seconds=LONG_LEASE, core_seconds=SHORT)
             await stream.close()
         # The core of a is gone with its server.
         other = serve(await adapters.core.accept())
@@ -104,7 +104,7 @@ async def test_an_adapter_without_a_core_does_not_stand(
 async def test_a_leader_leads_again_when_its_core_is_back(adapters: Adapters) -> None:
     with TemporaryDirectory(prefix="pumice") as folder:
         async with running_core(Path(folder)) as (core, address):
-            adapters.start("a", lease_seconds=PATIENT, core_seconds=SHORT, core=address)
+            adapters.start("a", lease_seconds=LONG_LEASE, core_seconds=SHORT, core=address)
             stream = serve(await core.accept())
             await stream.snapshot_done()
             await stream.close()
@@ -120,11 +120,11 @@ async def test_a_leader_leads_again_when_its_core_is_back(adapters: Adapters) ->
 async def test_a_core_that_hangs_is_as_good_as_none(adapters: Adapters) -> None:
     with TemporaryDirectory(prefix="pumice") as folder:
         async with running_core(Path(folder)) as (core, address):
-            adapters.start("a", lease_seconds=PATIENT, core_seconds=SHORT, core=address)
+            adapters.start("a", lease_seconds=LONG_LEASE, core_seconds=SHORT, core=address)
             # It takes the stream and answers health checks, and acknowledges nothing.
             stuck = serve(await core.accept(), acks=False)
             await stuck.snapshot_done()
-            adapters.start("b", lease_seconds=PATIENT, core_seconds=SHORT)
+            adapters.start("b", lease_seconds=LONG_LEASE, core_seconds=SHORT)
             other = serve(await adapters.core.accept())
             await other.snapshot_done()
             assert other.stream.hello.adapter_id == "b"

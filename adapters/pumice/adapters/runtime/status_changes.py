@@ -66,7 +66,7 @@ def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
     return held is not None and held.message().pod_group.status.phase == status.phase
 
 
-def says_little(change: StatusChange, buffer: ResumeBuffer) -> bool:
+def is_minor(change: StatusChange, buffer: ResumeBuffer) -> bool:
     """Whether a PodGroup only has other counters than before, or is about to run."""
     if not change.HasField("pod_group"):
         return False

@@ -27,11 +27,11 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.status_changes import (
+    is_minor,
     is_same,
     is_written,
     lets_pods_follow,
     may_wait,
-    says_little,
     subject,
 )
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
@@ -43,13 +43,14 @@ log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
-# A status that may wait is delayed so often at most, while binds are in flight; one that says little
+# A status that may wait is delayed so often at most, while binds are in flight; a minor change of one
 # while binds are made.
 _MOST_DELAYS: Final = 4
-_MOST_PATIENT_DELAYS: Final = 60
-# A worker rests after an event that took longer than this, as many times longer as the event took.
+_MOST_DELAYS_OF_MINOR: Final = 60
+# After an event that took longer than the first figure, a worker pauses; the slower the API server, the
+# longer, in proportion to the square of the time that the event took.
 _QUICK_SECONDS: Final = 0.005
-_LONGEST_REST_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 0.5
 # Events about pods and PodGroups that wait.
 _WAITS = {(KIND_POD, "FailedScheduling"), (KIND_POD_GROUP, "Unschedulable")}
 _AGAIN = {
@@ -230,15 +231,15 @@ class StatusWriter:
     async def _wait_for_newer(self, pending: _Pending) -> None:
         """Waits a moment, if possible until no binds are made, unless the status is urgent."""
         delay = self._options.waiting_report_seconds
-        for number in range(_MOST_PATIENT_DELAYS):
-            is_patient = pending.change is not None and says_little(pending.change, self._buffer)
-            is_over = number >= _MOST_DELAYS and not is_patient
+        for number in range(_MOST_DELAYS_OF_MINOR):
+            is_minor_change = pending.change is not None and is_minor(pending.change, self._buffer)
+            is_over = number >= _MOST_DELAYS and not is_minor_change
             if not delay or is_over or pending.is_urgent.is_set():
                 return
             has_binds, binds = self._limiter.postpones_others, self._limiter.apply_count
             with suppress(TimeoutError):
                 await within(self._clock, delay, pending.is_urgent.wait())
-            has_binds |= is_patient and binds != self._limiter.apply_count
+            has_binds |= is_minor_change and binds != self._limiter.apply_count
             if not has_binds:
                 return
 
@@ -285,15 +286,15 @@ class StatusWriter:
                 began = self._clock.now()
                 key = self._ready.popleft()
                 delay = await self._write_first_event(key, 0)
-            rest = (seconds := self._clock.now() - began) * seconds / _QUICK_SECONDS
+            pause = (seconds := self._clock.now() - began) * seconds / _QUICK_SECONDS
             if delay is not None:
                 self._write_later(key, 1, delay)
             elif self._events[key]:
                 self._ready.append(key)
             else:
                 del self._events[key]
-            if rest > _QUICK_SECONDS and self._ready:
-                await self._clock.sleep(min(rest, _LONGEST_REST_SECONDS))
+            if pause > _QUICK_SECONDS and self._ready:
+                await self._clock.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
 
     def _write_later(self, key: StatusKey, failures: int, delay: float) -> None:
         task = asyncio.get_running_loop().create_task(self._write_events(key, failures, delay))

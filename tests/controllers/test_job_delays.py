@@ -6,9 +6,15 @@ import msgspec
 import pytest
 
 from pumice.controllers.job.delays import IDLE_SECONDS, STARTED_SECONDS, ChangeDelays
-from pumice.controllers.job.reconcile import STARTING_COUNTERS_MS, Seen, reconcile
+from pumice.controllers.job.reconcile import (
+    NEW_JOBS_AT_ONCE,
+    STARTING_COUNTERS_MS,
+    Seen,
+    reconcile,
+)
 from pumice.controllers.job.types import Job, Pod, PodGroup
 from pumice.controllers.resources import JOBS, POD_GROUP, PODS
+from pumice.controllers.runtime.acts import Patch, Plan
 from pumice.controllers.runtime.watches import Change, Watch
 from tests.controllers.jobs import NAMESPACE, job, policy, task
 
@@ -144,3 +150,53 @@ def test_counters_of_jobs_that_start_wait_longer_when_there_are_many() -> None:
     assert wait_seconds(0) == STARTING_COUNTERS_MS / 1000
     assert wait_seconds(100) == STARTING_COUNTERS_MS / 1000 + 10
     assert wait_seconds(10_000) == 60.0
+
+
+def test_the_first_phase_of_many_new_jobs_waits() -> None:
+    made = read()
+    group = msgspec.convert(owned("job-", "Inqueue"), PodGroup)
+
+    def plan(job: Job, jobs: int, waited_ms: int = 0) -> Plan:
+        return reconcile(Seen(job, job.spec, (), group, outdated_ms=waited_ms, outdated_jobs=jobs))
+
+    def stores_phase(found: Plan) -> bool:
+        acts = [act for stage in found.stages for act in stage]
+        return any(isinstance(act, Patch) and act.subresource == "status" for act in acts)
+
+    assert stores_phase(plan(made, NEW_JOBS_AT_ONCE))
+    many = plan(made, NEW_JOBS_AT_ONCE + 100)
+    assert not stores_phase(many)
+    assert many.again_seconds == 10.0
+    assert stores_phase(plan(made, NEW_JOBS_AT_ONCE + 100, 10_000))
+    assert plan(made, 10_000).again_seconds == 60.0
+
+
+def test_the_first_phase_does_not_wait_when_more_is_to_be_stored() -> None:
+    group = msgspec.convert(owned("job-", "Inqueue"), PodGroup)
+    with_plugin = read(plugins={"env": []})
+    too_few = read(minAvailable=100)
+    idle = read(policies=[policy("RestartJob", event="JobUpdated")])
+    for made in (with_plugin, too_few, idle):
+        plan = reconcile(Seen(made, made.spec, (), group, outdated_ms=0, outdated_jobs=1000))
+        last = plan.stages[-1][0]
+        assert isinstance(last, Patch)
+        assert last.body["status"]["state"]["phase"] == "Pending"
+
+
+def test_a_job_that_runs_before_its_first_phase_is_stored_gets_both_phases() -> None:
+    made = read()
+    bodies = [owned(f"job-work-{index}", "Running") for index in range(made.spec.total)]
+    for body in bodies:
+        body["metadata"]["annotations"] = {"volcano.sh/task-spec": "work"}
+    pods = tuple(msgspec.convert(body, Pod) for body in bodies)
+    group = msgspec.convert(owned("job-", "Running"), PodGroup)
+    seen = Seen(made, made.spec, pods, group, now_ms=90_000, outdated_ms=30_000, outdated_jobs=999)
+    patch = reconcile(seen).stages[-1][0]
+    assert isinstance(patch, Patch)
+    assert patch.body["status"]["state"]["phase"] == "Running"
+    assert [
+        (one["status"], one["lastTransitionTime"]) for one in patch.body["status"]["conditions"]
+    ] == [
+        ("Pending", "1970-01-01T00:01:00Z"),
+        ("Running", "1970-01-01T00:01:30Z"),
+    ]

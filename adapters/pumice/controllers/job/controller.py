@@ -100,8 +100,9 @@ class JobController:
     def __init__(self, options: ControllerOptions) -> None:
         self._scheduler_name = options.scheduler_names[0]
         self._evictions: dict[Key, dict[str, Eviction]] = {}
-        # Since when the stored counters of jobs are out of date.
+        # Since when the stored counters of jobs are out of date, and jobs have no stored phase.
         self._outdated_ms: dict[Key, int] = {}
+        self._new_ms: dict[Key, int] = {}
         # Jobs whose PodGroup changed since the last look.
         self._new_conditions: set[Key] = set()
         # Specs with defaults, by uid and generation.
@@ -165,7 +166,7 @@ class JobController:
     def _see_job(self, change: Change[Job]) -> None:
         key = change.seen.metadata.key
         if change.new is None:
-            for held in (self._evictions, self._outdated_ms):
+            for held in (self._evictions, self._outdated_ms, self._new_ms):
                 held.pop(key, None)
             self._new_conditions.discard(key)
             for by_uid in (self._specs, self._least):
@@ -236,7 +237,7 @@ class JobController:
             now_ms,
             self._outdated_for_ms(key, job, pods, now_ms),
             queue.status.state if queue is not None and queue.is_shut else "",
-            len(self._outdated_ms),
+            len(self._outdated_ms if job.status.state.phase else self._new_ms),
             self._least_of(uid, spec, caches),
         )
 
@@ -254,7 +255,10 @@ class JobController:
         return held[1]
 
     def _outdated_for_ms(self, key: Key, job: Job, pods: Sequence[Pod], now_ms: int) -> int:
-        """How long the stored counters have been out of date; 0 when they are right."""
+        """How long the stored counters have been out of date, or no phase is stored; 0: all is stored."""
+        if not job.status.state.phase:
+            return now_ms - self._new_ms.setdefault(key, now_ms)
+        self._new_ms.pop(key, None)
         if not counters_differ(job.status, pods):
             self._outdated_ms.pop(key, None)
             return 0

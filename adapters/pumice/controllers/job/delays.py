@@ -20,7 +20,7 @@ STARTED_SECONDS: Final = 0.1
 # For a change that asks for nothing.
 IDLE_SECONDS: Final = 2.0
 _STARTS: Final = ("Pending", "Running")
-_OWN_PHASES: Final = (("", "Pending"), _STARTS)
+_OWN_PHASES: Final = (("", "Pending"), ("", "Running"), _STARTS)
 _STARTED: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 

@@ -8,10 +8,16 @@ import msgspec
 
 from pumice.controllers.job.counts import count_pods
 from pumice.controllers.job.failing import failing_marks
+from pumice.controllers.job.idle_policies import idle_policies
 from pumice.controllers.job.killing import is_stale_group, pods_to_delete
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import TARGETED, Facts, Kill, rule_for
-from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
+from pumice.controllers.job.statuses import (
+    is_plain_start,
+    only_counters_differ,
+    status_patch,
+    with_phase,
+)
 from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync
 from pumice.controllers.job.types import (
     FINISHED,
@@ -45,6 +51,9 @@ COUNTERS_EVERY_MS: Final = 1000
 STARTING_COUNTERS_MS: Final = 5000
 _STARTING_COUNTERS_MS_PER_JOB: Final = 100
 _LONGEST_COUNTERS_MS: Final = 60_000
+# The phase Pending of so many new jobs is written at once. When more jobs are created at once, it waits
+# as the counters do: most of the jobs run by then, and one write has both phases.
+NEW_JOBS_AT_ONCE: Final = 20
 _COMMANDED: Final = tuple(one.value for one in Action if one is not Action.SYNC)
 _KILLING: Final = frozenset(
     {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING, *FINISHED}
@@ -72,11 +81,12 @@ class Seen:
     # Whether the PodGroup changed since the last reconcile.
     has_new_conditions: bool = False
     now_ms: int = 0
-    # How long the stored counters have been out of date.
+    # How long the stored counters have been out of date, or how long a job has had no stored phase.
     outdated_ms: int = STARTING_COUNTERS_MS
     # The state of a queue that takes no jobs; "": it takes jobs.
     shut: str = ""
-    # How many jobs have stored counters that are out of date.
+    # How many jobs have stored counters that are out of date; of a job without a stored phase, how many
+    # such jobs there are.
     outdated_jobs: int = 0
     # What the gang needs to be admitted; None: it is not computed yet.
     min_resources: Mapping[str, str] | None = None
@@ -300,10 +310,11 @@ def _sync(seen: Seen) -> Plan:
         if first_patch is not None:
             return Plan(((first_patch,),))
         work = sync(seen, status)
+    if not job.status.state.phase:
+        since_ms = seen.now_ms if next_phase is None else seen.now_ms - seen.outdated_ms
+        with_phase(job, status, Phase.PENDING, None, "", since_ms)
     if next_phase is not None:
         with_phase(job, status, next_phase, None, "", seen.now_ms)
-    elif not job.status.state.phase:
-        with_phase(job, status, Phase.PENDING, None, "", seen.now_ms)
     if next_phase not in FINISHED:
         _set_wait_message(seen, status)
     plan = _plan(seen, work.stages, status)
@@ -344,15 +355,23 @@ def _fresh_status(seen: Seen) -> JobStatus:
 
 
 def _plan(seen: Seen, stages: Sequence[tuple[Act, ...]], status: JobStatus) -> Plan:
-    """The stages, and then the status; counters alone wait a little."""
+    """The stages, and then the status; counters alone, or the first phase of many jobs, wait."""
     patch = status_patch(seen.job, status)
     if patch is None:
         return Plan(tuple(stages)) if stages else NOTHING
+    wait_ms = 0
     if only_counters_differ(seen.job, status):
         wait_ms = _counters_wait_ms(seen, status) - seen.outdated_ms
-        if wait_ms > 0:
-            return Plan(tuple(stages), again_seconds=wait_ms / 1000)
+    elif is_plain_start(seen.job, status) and not any(idle_policies(seen.spec)):
+        wait_ms = _first_phase_wait_ms(seen) - seen.outdated_ms
+    if wait_ms > 0:
+        return Plan(tuple(stages), again_seconds=wait_ms / 1000)
     return Plan((*stages, (patch,)))
+
+
+def _first_phase_wait_ms(seen: Seen) -> int:
+    later = seen.outdated_jobs - NEW_JOBS_AT_ONCE
+    return min(_STARTING_COUNTERS_MS_PER_JOB * later, _LONGEST_COUNTERS_MS)
 
 
 def _counters_wait_ms(seen: Seen, status: JobStatus) -> int:

@@ -67,6 +67,16 @@ def only_counters_differ(job: Job, status: JobStatus) -> bool:
     return set(difference(_plain(job.status), _plain(status))) <= set(_COUNTERS)
 
 
+def is_plain_start(job: Job, status: JobStatus) -> bool:
+    """Whether a new job is Pending, and nothing else is to be stored that a later sync needs."""
+    return (
+        not job.status.state.phase
+        and status.phase is Phase.PENDING
+        and not status.state.message
+        and not status.controlled_resources
+    )
+
+
 def _plain(status: JobStatus) -> Manifest:
     plain: Manifest = msgspec.to_builtins(status)
     return plain

@@ -30,7 +30,17 @@ class Writer:
         options, metrics = RuntimeOptions("c", "a"), Metrics()
         inbox = cast(Inbox, None)
         channel = cast(grpc.aio.Channel, self)
-        self.stream = CoreStream(channel, Hello(), self.outbox, inbox, options, self.clock, metrics)
+        self.call_seconds = 0.0
+        self.stream = CoreStream(
+            channel,
+            Hello(),
+            self.outbox,
+            inbox,
+            options,
+            self.clock,
+            metrics,
+            lambda: self.call_seconds,
+        )
         self.stream._credit.start(0, 100)
 
     def stream_stream(self, *_: object, **__: object) -> Any:
@@ -55,7 +65,8 @@ async def flushes(writer: Writer, task: "asyncio.Task[bool]") -> int:
         if writer.written:
             await task
             return count
-        await writer.clock.advance(FLUSH)
+        # A little more, because sums of floats are inexact.
+        await writer.clock.advance(FLUSH + 1e-9)
     raise AssertionError("nothing was written")
 
 
@@ -79,3 +90,13 @@ async def test_news_that_come_meanwhile_end_the_wait_of_all(writer: Writer) -> N
     writer.report(OUTCOME_CODE_FAILED)
     assert await flushes(writer, task) == 1
     assert not writer.outbox.has_work
+
+
+@pytest.mark.parametrize(("calls_take", "expected"), [(1.5, 1), (8, 4), (1000, 10)])
+async def test_news_wait_for_half_a_call_while_calls_are_slow(
+    writer: Writer, calls_take: float, expected: int
+) -> None:
+    writer.call_seconds = calls_take * FLUSH
+    writer.report(OUTCOME_CODE_FAILED)
+    task = asyncio.create_task(writer.stream._put_batch())
+    assert await flushes(writer, task) == expected

@@ -77,7 +77,7 @@ async def test_events_wait_longer_for_binds_than_statuses_do() -> None:
     await settle()
     for number in range(3):
         calls.begin(f"event {number}", CallPriority.EVENT)
-    await clock.advance(9.5)
+    await clock.advance(29.5)
     assert calls.begun == ["bind"]
     await clock.advance(1.5)
     assert calls.begun == ["bind", "event 0"]
@@ -140,3 +140,21 @@ async def test_a_slot_given_to_one_who_left_goes_to_the_next() -> None:
     assert reached == ["stayer"]
     async with slots.hold(CallPriority.EVENT):
         pass
+
+
+async def test_the_duration_of_apply_calls_is_known_while_one_is_in_flight() -> None:
+    clock = FakeClock()
+    limiter = CallLimiter(4, clock)
+    calls = Holders(limiter)
+    for number in range(100):
+        calls.begin(f"bind {number}", CallPriority.APPLY)
+        await settle()
+        await clock.advance(0.2)
+        await calls.end(f"bind {number}")
+    assert limiter.apply_seconds == 0.0
+    calls.begin("status", CallPriority.STATUS)
+    await settle()
+    assert limiter.apply_seconds == 0.0
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    assert 0.19 < limiter.apply_seconds < 0.21

@@ -32,7 +32,7 @@ class AdapterStream:
         self._loop = loop
         self._queue: deque[cluster_service_pb2.ConnectResponse] = deque()
         self._bytes = 0
-        self._ended = False
+        self._end_event = asyncio.Event()
         self._news = asyncio.Event()
         self.finished = asyncio.Event()
         # Set when something was acknowledged.
@@ -59,7 +59,7 @@ class AdapterStream:
     # On the loop.
 
     def _put(self, responses: tuple[cluster_service_pb2.ConnectResponse, ...]) -> None:
-        if self._ended:
+        if self.ended:
             return
         # What waited before counts, not what comes now: a session whose decisions are more than
         # the limit would otherwise end every stream that they are sent on.
@@ -89,38 +89,40 @@ class AdapterStream:
             self._bytes -= last.ByteSize()
 
     def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
-        if self._ended:
+        if self.ended:
             return
         self._queue.clear()
         self._bytes = 0
         farewell = cluster_service_pb2.GoAway(reason=reason, message=message)
         self._queue.append(cluster_service_pb2.ConnectResponse(go_away=farewell))
-        self._ended = True
-        self._news.set()
+        self._stop()
 
     def _fail(self, error: BaseException) -> None:
-        if not self._ended:
+        if not self.ended:
             self._queue.clear()
             self.error = error
-            self._ended = True
-            self._news.set()
+            self._stop()
 
     def drop(self) -> None:
         """Ends without GoAway; messages that were not sent are dropped."""
-        if not self._ended:
+        if not self.ended:
             self._queue.clear()
             self._bytes = 0
-            self._ended = True
-            self._news.set()
+            self._stop()
 
     @property
     def ended(self) -> bool:
-        return self._ended
+        return self._end_event.is_set()
+
+    def _stop(self) -> None:
+        """Lets the writer send what is queued, and then end."""
+        self._end_event.set()
+        self._news.set()
 
     async def next(self) -> cluster_service_pb2.ConnectResponse | None:
         """The next message to write; None when there will be no more."""
         while not self._queue:
-            if self._ended:
+            if self.ended:
                 return None
             self._news.clear()
             await self._news.wait()
@@ -135,6 +137,4 @@ class AdapterStream:
             await self._acknowledged.wait()
 
     async def until_ended(self) -> None:
-        while not self._ended:
-            self._news.clear()
-            await self._news.wait()
+        await self._end_event.wait()

@@ -20,8 +20,10 @@ from pumice.adapters.runtime.clock import Clock, SystemClock
 
 # So long statuses and events wait for binds that follow each other without a gap.
 STATUSES_POSTPONED_SECONDS: Final = 3.0
-EVENTS_POSTPONED_SECONDS: Final = 10.0
+EVENTS_POSTPONED_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 1.0
+# The weight of the last apply call in the mean duration of apply calls.
+_LAST_CALL_WEIGHT: Final = 0.1
 
 
 class CallPriority(IntEnum):
@@ -61,17 +63,23 @@ class CallLimiter:
 
     def __init__(self, size: int, clock: Clock | None = None) -> None:
         self._free = self._size = size
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in _PRIORITIES)
         # Calls in flight by priority.
         self._in_flight = [0] * len(_PRIORITIES)
         # When the first of the apply calls that followed each other without a gap began.
         self._applying_since = 0.0
         self._waking: asyncio.Task[None] | None = None
-        # How many apply calls have begun.
+        # How many apply calls have begun, and the mean duration of the last ones.
         self.apply_count = 0
+        self._apply_seconds = 0.0
         # Whether apply calls are about to ask for a place.
         self.expects_apply: Callable[[], bool] = lambda: False
+
+    @property
+    def apply_seconds(self) -> float:
+        """How long an apply call takes at present; 0 while none is in flight."""
+        return self._apply_seconds if self._in_flight[CallPriority.APPLY] else 0.0
 
     @property
     def postpones_others(self) -> bool:
@@ -96,6 +104,10 @@ class CallLimiter:
         self._take(priority)
         return True
 
+    def note_apply(self, seconds: float) -> None:
+        """Counts the duration of an apply call that has ended."""
+        self._apply_seconds += _LAST_CALL_WEIGHT * (seconds - self._apply_seconds)
+
     def release(self, priority: CallPriority) -> None:
         self._free += 1
         self._in_flight[priority] -= 1
@@ -113,14 +125,14 @@ class CallLimiter:
         is_applying = self._in_flight[CallPriority.APPLY] > 0
         if not (is_applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
             return max(1, self._size // share.alone_in)
-        waited = self._clock.now() - self._applying_since if is_applying else 0.0
+        waited = self.clock.now() - self._applying_since if is_applying else 0.0
         return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
 
     def _take(self, priority: CallPriority) -> None:
         if priority is CallPriority.APPLY:
             self.apply_count += 1
             if not self._in_flight[priority]:
-                self._applying_since = self._clock.now()
+                self._applying_since = self.clock.now()
         self._free -= 1
         self._in_flight[priority] += 1
 
@@ -153,7 +165,7 @@ class CallLimiter:
         """Admits statuses and events that have waited long enough, also while no call ends."""
         try:
             while any(self._queues[CallPriority.STATUS :]):
-                await self._clock.sleep(_LOOK_SECONDS)
+                await self.clock.sleep(_LOOK_SECONDS)
                 self._admit()
         finally:
             self._waking = None
@@ -162,13 +174,16 @@ class CallLimiter:
 class _Hold:
     """A place in a limiter for the time of a context; cheaper than a generator for each call."""
 
-    __slots__ = ("_limiter", "_priority")
+    __slots__ = ("_began", "_limiter", "_priority")
 
     def __init__(self, limiter: CallLimiter, priority: CallPriority) -> None:
         self._limiter, self._priority = limiter, priority
 
     async def __aenter__(self) -> None:
         await self._limiter.acquire(self._priority)
+        self._began = self._limiter.clock.now()
 
     async def __aexit__(self, *_: object) -> None:
+        if self._priority is CallPriority.APPLY:
+            self._limiter.note_apply(self._limiter.clock.now() - self._began)
         self._limiter.release(self._priority)

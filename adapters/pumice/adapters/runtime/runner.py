@@ -92,7 +92,7 @@ class AdapterRuntime:
             metrics,
             use_default=options.default_configuration,
         )
-        limiter = CallLimiter(options.calls_in_flight, clock)
+        limiter = self._limiter = CallLimiter(options.calls_in_flight, clock)
         self._statuses = StatusWriter(
             self._world.status_updater, self._buffer, limiter, options, clock, rng, metrics
         )
@@ -294,7 +294,14 @@ class AdapterRuntime:
             self.metrics,
         )
         stream = CoreStream(
-            channel, self._hello(), self._outbox, inbox, self._options, self._clock, self.metrics
+            channel,
+            self._hello(),
+            self._outbox,
+            inbox,
+            self._options,
+            self._clock,
+            self.metrics,
+            lambda: self._limiter.apply_seconds,
         )
         self._stream = stream
         try:

@@ -6,6 +6,7 @@ reads and hands on. Neither waits for a cluster: decisions and statuses go to qu
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -82,8 +83,11 @@ class CoreStream:
         options: RuntimeOptions,
         clock: Clock,
         metrics: Metrics,
+        call_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.welcomed = False
+        # How long an apply call takes at present.
+        self._call_seconds = call_seconds
         self._hello, self._outbox, self._inbox = hello, outbox, inbox
         self._options, self._clock, self._metrics = options, clock, metrics
         # Batches come encoded from the outbox, so the serializer passes bytes on.
@@ -241,12 +245,19 @@ class CoreStream:
         return True
 
     async def _wait_for_more(self) -> None:
-        """Waits for ops that share the batch; longer while all only tell what the core assumes."""
-        outbox, seconds = self._outbox, self._options.flush_seconds
-        for _ in range(_FLUSHES_IN_WAIT if seconds else 0):
+        """Waits for ops that share the batch; longer while all only tell what the core assumes.
+
+        While apply calls are slow, news waits longer too, up to half the time of a call: a decision
+        would begin hardly sooner, and every batch costs the core a message each way.
+        """
+        outbox, flush = self._outbox, self._options.flush_seconds
+        if not flush:
+            return
+        flushes = min(max(1, int(self._call_seconds() / 2 / flush)), _FLUSHES_IN_WAIT)
+        for pause in (flushes, *[1] * (_FLUSHES_IN_WAIT - flushes)):
             if outbox.in_snapshot or outbox.waiting_bytes >= self._limits.batch_bytes:
                 return
-            await self._clock.sleep(seconds)
+            await self._clock.sleep(pause * flush)
             if outbox.has_news:
                 return
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
+from pumice.adapters.runtime.call_limiter import EVENT_GAP_SECONDS, CallLimiter, CallPriority
 from tests.adapters.fake_clock import FakeClock, settle
 
 
@@ -30,7 +30,8 @@ class Holders:
 
 
 async def test_statuses_and_events_wait_while_a_bind_is_in_flight() -> None:
-    calls = Holders(CallLimiter(16, FakeClock()))
+    clock = FakeClock()
+    calls = Holders(CallLimiter(16, clock))
     calls.begin("bind", CallPriority.APPLY)
     await settle()
     for number in range(10):
@@ -50,6 +51,9 @@ async def test_statuses_and_events_wait_while_a_bind_is_in_flight() -> None:
     # Events wait until the statuses have ended, and only one place in sixteen is for them.
     assert calls.begun[10:] == ["status 8", "status 9"]
     await calls.end("status 8", "status 9")
+    # They also wait for a gap between binds.
+    assert calls.begun[12:] == []
+    await clock.advance(EVENT_GAP_SECONDS + 1.0)
     assert calls.begun[12:] == ["event 0"]
     await calls.end("event 0")
     assert calls.begun[13:] == ["event 1"]
@@ -158,3 +162,19 @@ async def test_the_duration_of_apply_calls_is_known_while_one_is_in_flight() -> 
     calls.begin("bind", CallPriority.APPLY)
     await settle()
     assert 0.19 < limiter.apply_seconds < 0.21
+
+
+async def test_short_gaps_between_binds_are_not_for_events() -> None:
+    clock = FakeClock()
+    calls = Holders(CallLimiter(32, clock))
+    for number in range(40):
+        calls.begin(f"bind {number}", CallPriority.APPLY)
+        await settle()
+        if not number:
+            calls.begin("event", CallPriority.EVENT)
+        await clock.advance(0.3)
+        await calls.end(f"bind {number}")
+        await clock.advance(EVENT_GAP_SECONDS / 2)
+    assert "event" not in calls.begun
+    await clock.advance(EVENT_GAP_SECONDS + 1.0)
+    assert calls.begun[-1] == "event"

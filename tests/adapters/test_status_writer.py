@@ -31,7 +31,7 @@ from tests.adapters.fake_world import FakeWorld, group, pod
 class Bench:
     def __init__(self, slots: int = 4, waiting_report_seconds: float = 0.0) -> None:
         self.world, self.clock, self.buffer = FakeWorld(), FakeClock(), ResumeBuffer()
-        self.slots = CallLimiter(slots)
+        self.slots = CallLimiter(slots, self.clock)
         self.metrics = Metrics()
         self.writer = StatusWriter(
             self.world,
@@ -215,6 +215,8 @@ async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
     await asyncio.gather(first, *later)
     await settle()
     assert order == ["first", "later 0", "later 1", "later 2"]
+    assert bench.world.calls == [("status", "job")]
+    await bench.clock.advance(2.0)
     assert bench.world.calls == [("status", "job"), ("event", "one")]
 
 

@@ -21,6 +21,8 @@ from pumice.adapters.runtime.clock import Clock, SystemClock
 # So long statuses and events wait for binds that follow each other without a gap.
 STATUSES_POSTPONED_SECONDS: Final = 3.0
 EVENTS_POSTPONED_SECONDS: Final = 30.0
+# Events are not written in shorter gaps between binds: more binds follow in the next session.
+EVENT_GAP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 1.0
 # The weight of the last apply call in the mean duration of apply calls.
 _LAST_CALL_WEIGHT: Final = 0.1
@@ -40,8 +42,9 @@ class CallPriority(IntEnum):
 class _Share:
     """How many places calls that are not binds may use."""
 
-    # So long they wait for binds that follow each other without a gap.
+    # So long they wait for binds that follow each other without a gap, and so long a gap is.
     postponed_seconds: float
+    gap_seconds: float
     # One place in so many: without binds, and beside binds after that time.
     alone_in: int
     beside_in: int
@@ -52,9 +55,9 @@ class _Share:
 _PRIORITIES: Final = tuple(CallPriority)
 _REPORTS: Final = (CallPriority.STATUS, CallPriority.EVENT)
 _SHARES: Final = {
-    CallPriority.ADMISSION: _Share(0.0, 2, 4, (CallPriority.ADMISSION,)),
-    CallPriority.STATUS: _Share(STATUSES_POSTPONED_SECONDS, 2, 8, _REPORTS),
-    CallPriority.EVENT: _Share(EVENTS_POSTPONED_SECONDS, 16, 32, _REPORTS),
+    CallPriority.ADMISSION: _Share(0.0, 0.0, 2, 4, (CallPriority.ADMISSION,)),
+    CallPriority.STATUS: _Share(STATUSES_POSTPONED_SECONDS, 0.0, 2, 8, _REPORTS),
+    CallPriority.EVENT: _Share(EVENTS_POSTPONED_SECONDS, EVENT_GAP_SECONDS, 16, 32, _REPORTS),
 }
 
 
@@ -67,8 +70,10 @@ class CallLimiter:
         self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in _PRIORITIES)
         # Calls in flight by priority.
         self._in_flight = [0] * len(_PRIORITIES)
-        # When the first of the apply calls that followed each other without a gap began.
-        self._applying_since = 0.0
+        # When the first of the apply calls that followed each other without a gap began: without any
+        # gap, and without one that is long enough for events; and when the last of them ended.
+        self._applying_since = self._busy_since = 0.0
+        self._applied_at = -EVENT_GAP_SECONDS
         self._waking: asyncio.Task[None] | None = None
         # How many apply calls have begun, and the mean duration of the last ones.
         self.apply_count = 0
@@ -109,6 +114,8 @@ class CallLimiter:
         self._apply_seconds += _LAST_CALL_WEIGHT * (seconds - self._apply_seconds)
 
     def release(self, priority: CallPriority) -> None:
+        if priority is CallPriority.APPLY:
+            self._applied_at = self.clock.now()
         self._free += 1
         self._in_flight[priority] -= 1
         self._admit()
@@ -122,17 +129,24 @@ class CallLimiter:
         return sum(self._in_flight[user] for user in share.users) < self._places(share)
 
     def _places(self, share: _Share) -> int:
-        is_applying = self._in_flight[CallPriority.APPLY] > 0
+        now = self.clock.now()
+        is_applying = self._in_flight[CallPriority.APPLY] > 0 or (
+            now - self._applied_at < share.gap_seconds
+        )
         if not (is_applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
             return max(1, self._size // share.alone_in)
-        waited = self.clock.now() - self._applying_since if is_applying else 0.0
+        since = self._busy_since if share.gap_seconds else self._applying_since
+        waited = now - since if is_applying else 0.0
         return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
 
     def _take(self, priority: CallPriority) -> None:
         if priority is CallPriority.APPLY:
             self.apply_count += 1
+            now = self.clock.now()
             if not self._in_flight[priority]:
-                self._applying_since = self.clock.now()
+                self._applying_since = now
+                if now - self._applied_at >= EVENT_GAP_SECONDS:
+                    self._busy_since = now
         self._free -= 1
         self._in_flight[priority] += 1
 

@@ -114,7 +114,7 @@ def test_one_file_for_two_clusters_is_the_first_ones(
         walk.run(5)
     for walk in (first, second):
         walk.close()
-    assert "no longer recorded" in caplog.text
+    assert "recording stopped" in caplog.text
     assert "another cluster" in caplog.text
     assert assert_replay_identical(path, statuses=True).sessions == 5
 
@@ -161,7 +161,7 @@ def test_a_disk_that_fails_ends_the_recording_and_nothing_else(
     walk.run(5)
     walk.close()
     assert len(walk.results) == 5
-    assert "no longer recorded" in caplog.text
+    assert "recording stopped" in caplog.text
 
 
 def test_what_cannot_keep_up_begins_another_file(
@@ -203,7 +203,7 @@ def test_a_listener_hears_a_checkpoint_and_all_that_follows() -> None:
     walk.recorders.append(recorder)
     walk.run(5)
     kept = Kept()
-    recorder.listen(kept, walk.state, walk.now_ns)
+    recorder.add_listener(kept, walk.state, walk.now_ns)
     walk.run(3)
     walk.close()
     kinds = [entry.WhichOneof("entry") for entry in kept.entries]

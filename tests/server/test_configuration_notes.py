@@ -49,11 +49,11 @@ def test_notes_follow_the_lines_of_the_file() -> None:
     assert notes["tiers[0]"][0] == 3
     assert notes["tiers[0].plugins[0].enablePreemptable"] == (
         5,
-        "gang has no say in whom preempt may evict",
+        "gang does not decide which pods preempt may evict",
     )
     assert notes["tiers[0].plugins[0].enableJobOrder"] == (
         6,
-        "gang has a say in the order of jobs (as without this line)",
+        "gang decides the order of jobs (the default)",
     )
     line, meaning = notes["tiers[1].plugins[0].arguments.binpack.weight"]
     assert (line, meaning.partition(":")[0]) == (10, "binpack.weight = 5")

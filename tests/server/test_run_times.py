@@ -162,9 +162,9 @@ def test_the_oldest_run_times_are_dropped() -> None:
 def test_pods_that_never_end_terminating_are_forgotten() -> None:
     learned = RunTimes()
     for number in range(MAX_GRACES + 10):
-        learned.terminates(f"uid-{number}", 0)
+        learned.note_terminating(f"uid-{number}", 0)
     for number in range(MAX_GRACES + 10):
-        learned.deleted(f"uid-{number}", 5)
+        learned.note_deleted(f"uid-{number}", 5)
     assert learned.past().graces == (5,) * MAX_GRACES
 
 

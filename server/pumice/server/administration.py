@@ -1,4 +1,4 @@
-"""AdministrationService: what operators change in a core."""
+"""AdministrationService: calls with which operators change the state of a core."""
 
 from __future__ import annotations
 

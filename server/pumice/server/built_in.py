@@ -6,7 +6,7 @@ from pumice.core.configuration import Configuration
 
 
 def written(configuration: Configuration) -> str:
-    """For configurations without flags and arguments."""
+    """The YAML text of a configuration without flags and arguments."""
     lines = ["# built in", f'actions: "{", ".join(configuration.actions)}"', "tiers:"]
     for tier in configuration.tiers:
         lines += ["- plugins:", *(f"  - name: {options.name}" for options in tier)]

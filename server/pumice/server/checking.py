@@ -11,7 +11,7 @@ from pumice.v1 import configuration_pb2, inspection_service_pb2
 def check(
     configuration: configuration_pb2.Configuration, registry: Registry
 ) -> inspection_service_pb2.CheckConfigResponse:
-    """Problems are part of the answer: nothing is raised for them."""
+    """Checks a configuration. Problems are part of the response; nothing is raised."""
     try:
         effective = read(configuration, registry)
     except ConfigurationRefusedError as error:

@@ -17,7 +17,7 @@ _STATUS = health_pb2.HealthCheckResponse
 
 
 class ClusterHealth:
-    """Keeps the health servicer up to date; on the loop."""
+    """Updates the health servicer. Runs on the loop."""
 
     def __init__(self) -> None:
         self.servicer = health.aio.HealthServicer()
@@ -28,13 +28,13 @@ class ClusterHealth:
             await self.servicer.set(name, _STATUS.SERVING)
 
     def update(self, cluster: Cluster) -> None:
-        """A cluster begins or ceases to be scheduled."""
+        """Called when scheduling of a cluster is paused or resumed."""
         status = _STATUS.SERVING if cluster.served.pause is None else _STATUS.NOT_SERVING
         self._set(cluster.name, status)
 
     def forget(self, cluster: str) -> None:
         self._set(cluster, _STATUS.SERVICE_UNKNOWN)
-        # The servicer has no method for this, and names must not pile up.
+        # The servicer has no method that removes a name, and names must not pile up.
         known: dict[str, int] = getattr(self.servicer, "_server_status", {})
         known.pop(f"{_PREFIX}{cluster}", None)
 

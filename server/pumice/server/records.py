@@ -10,15 +10,15 @@ from pumice.server.wire import write_decisions, write_fault, write_timing, write
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import session_pb2
 
-# A message of so many decisions and waits stays under the limit of messages.
-MOST_ITEMS = 5_000
-# Details of older sessions are dropped when together they hold more decisions.
+# A message with this many decisions and waits stays below the message limit.
+MAX_ITEMS = 5_000
+# Above this number of decisions, the details of the oldest sessions are dropped.
 MAX_KEPT_DECISIONS = 100_000
 
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One session: its figures, and what it decided while that is kept."""
+    """One session: its summary, and its result until that is dropped."""
 
     number: int
     summary: session_pb2.SessionSummary
@@ -27,11 +27,11 @@ class SessionRecord:
 
     @property
     def item_count(self) -> int:
-        """Decisions and waits that are kept."""
+        """Number of decisions and waits that are kept."""
         return 0 if self.result is None else len(self.result.decisions) + len(self.result.waits)
 
-    def detail(self, start: int = 0, count: int = MOST_ITEMS) -> session_pb2.SessionDetail:
-        """Some of the decisions and waits, which are numbered together; faults with the first."""
+    def detail(self, start: int = 0, count: int = MAX_ITEMS) -> session_pb2.SessionDetail:
+        """A range of the decisions followed by the waits. The first range also has the faults."""
         result = self.result
         if result is None:
             return session_pb2.SessionDetail(summary=self.summary, summary_only=True)
@@ -69,7 +69,7 @@ def record(
 
 
 class History:
-    """The last sessions of a cluster, newest last."""
+    """The last sessions of a cluster, in order."""
 
     def __init__(self, kept: int) -> None:
         self._records: deque[SessionRecord] = deque(maxlen=kept)
@@ -94,7 +94,7 @@ class History:
         return [old for old in self._records if old.number > number]
 
     def get(self, number: int) -> SessionRecord | None:
-        """The session of that number; 0: the last one."""
+        """The session with this number; 0: the last one."""
         if not number:
             return self._records[-1] if self._records else None
         return next((old for old in self._records if old.number == number), None)

@@ -1,4 +1,4 @@
-"""Messages to an adapter: Welcome, Ack, and the result of a session."""
+"""Writes messages to an adapter: Welcome, Ack, and the result of a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.server.versions import own_version
 from pumice.server.wire import READ_KINDS, decision_batches, question_batches, status_batches
 from pumice.v1 import cluster_service_pb2, object_pb2
 
-# Warnings in one Ack.
+# Number of warnings in one Ack.
 MAX_WARNINGS = 100
 _RESUME = cluster_service_pb2.WELCOME_MODE_RESUME
 _SNAPSHOT = cluster_service_pb2.WELCOME_MODE_SNAPSHOT
@@ -47,7 +47,7 @@ def write_ack(
 def write_result(
     result: SessionResult, state: ClusterState, *, epoch: int, batch_bytes: int
 ) -> list[cluster_service_pb2.ConnectResponse]:
-    """Decisions, statuses, and questions where the adapter can ask them."""
+    """Decisions, statuses, and the questions for extenders if the adapter supports them."""
     response = cluster_service_pb2.ConnectResponse
     seq = state.applied_seq
     decisions = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=batch_bytes)

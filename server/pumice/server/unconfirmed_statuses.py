@@ -1,4 +1,4 @@
-"""Statuses that were sent and not confirmed by an update; a cut stream may have lost them."""
+"""Statuses that were sent and not yet confirmed. A broken stream may have lost them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pumice.server.records import SessionRecord
 
 
 class Watcher:
-    """The queue of one watcher; None ends the watch."""
+    """The queue of one watcher. None in the queue ends the watch."""
 
     def __init__(self, limit: int) -> None:
         self.queue: asyncio.Queue[SessionRecord | None] = asyncio.Queue(limit)
@@ -18,7 +18,7 @@ class Watcher:
 
 
 class Watchers:
-    """Each watcher has its own queue, so a slow one does not delay others."""
+    """All watchers of a cluster. Each has its own queue, so a slow watcher delays no other."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,7 +28,7 @@ class Watchers:
         if len(self._watchers) >= self._limits.watchers:
             limit = self._limits.watchers
             raise errors.BusyError("watchers", limit, len(self._watchers) + 1)
-        # One place more for None.
+        # One more element, for None.
         watcher = Watcher(self._limits.watcher_sessions + 1)
         self._watchers.append(watcher)
         return watcher

@@ -1,4 +1,4 @@
-"""Answers questions about starts of a core: three forks of a replica, one for each level."""
+"""Estimates starts with three forks of a replica, one for each level."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MAX_HORIZON_NS = 7 * 24 * 3600 * _SECOND_NS
 
 
 class Estimator:
-    """Estimates starts; a bounded number at a time."""
+    """Serves estimates, a limited number at a time."""
 
     def __init__(self, clusters: Clusters, env: CoreEnvironment, replicas: ReplicaPool) -> None:
         self._clusters, self._env, self._replicas = clusters, env, replicas
-        self._turns = asyncio.Semaphore(env.limits.estimates_at_once)
-        self._asked = 0
+        self._slots = asyncio.Semaphore(env.limits.estimates_at_once)
+        self._running = 0
 
     async def estimate(
         self, request: pb.EstimateStartRequest, context: Any
@@ -51,7 +51,7 @@ class Estimator:
     async def of_explained(
         self, request: pb.ExplainRequest, context: Any
     ) -> estimate_pb2.StartEstimate:
-        """The estimate for what an Explain request is about."""
+        """The estimate for the subject of an Explain request."""
         asked = pb.EstimateStartRequest(cluster=request.cluster, horizon=request.start_horizon)
         which = request.WhichOneof("subject")
         if which is not None:
@@ -67,7 +67,7 @@ class Estimator:
     async def of_request(
         self, request: bytes, cluster: Cluster | None, horizon_ns: int, seconds: float
     ) -> dict[str, estimate_pb2.StartEstimate]:
-        """By job, for the jobs of a Schedule request."""
+        """The estimates for the jobs of a Schedule request, by job."""
         past = PastRuns() if cluster is None else cluster.served.run_times.past()
         most = self._env.limits.trial_objects
         question = EstimateQuestion(past, horizon_ns, request=request, max_objects=most)
@@ -86,11 +86,11 @@ class Estimator:
     ) -> list[LevelForecast]:
         limits = self._env.limits
         most = limits.estimates_at_once + limits.estimates_waiting
-        if self._asked >= most:
-            raise errors.BusyError("estimates at once", most, self._asked + 1)
-        self._asked += 1
+        if self._running >= most:
+            raise errors.BusyError("estimates at once", most, self._running + 1)
+        self._running += 1
         try:
-            async with asyncio.timeout(seconds), self._turns:
+            async with asyncio.timeout(seconds), self._slots:
                 connection = await replica()
                 now_ns = self._env.clock.now_ns()
                 memory = limits.trial_memory_bytes
@@ -98,7 +98,7 @@ class Estimator:
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:
-            self._asked -= 1
+            self._running -= 1
 
     def _seconds(self, context: Any) -> float:
         seconds = self._env.limits.trial_timeout_ns / _SECOND_NS
@@ -107,7 +107,7 @@ class Estimator:
 
 
 def read_horizon(field: str, message: Duration) -> int:
-    """Nanoseconds; an absent one is the default. Raises RequestFieldError."""
+    """Nanoseconds; an absent horizon means the default. Raises RequestFieldError."""
     horizon_ns = message.seconds * _SECOND_NS + message.nanos or _DEFAULT_HORIZON_NS
     if horizon_ns < 0 or horizon_ns > MAX_HORIZON_NS:
         most = MAX_HORIZON_NS // _SECOND_NS
@@ -120,7 +120,7 @@ def read_subject(request: pb.EstimateStartRequest) -> Subject:
     """Raises RequestFieldError."""
     which = request.WhichOneof("subject")
     if which is None:
-        raise errors.RequestFieldError("subject", "is missing: give job or pod")
+        raise errors.RequestFieldError("subject", "is missing; set job or pod")
     named = request.job if which == "job" else request.pod
     for field in ("namespace", "name"):
         value = getattr(named, field)

@@ -1,4 +1,4 @@
-"""Learns run times from the changes of a live cluster."""
+"""Learns run times from the ops of a live cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FINISHED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 def learn_ends(
     learned: RunTimes, cache: ClusterCache, ops: Iterable[NumberedOp], now_ns: int
 ) -> None:
-    """Notes the run times of pods that ops end. Call it before the ops are applied."""
+    """Adds the run times of pods that end with these ops. Call it before the ops are applied."""
     for op in ops:
         if isinstance(op, NumberedPods):
             for pod in op.pods:
@@ -41,14 +41,14 @@ def _changed(learned: RunTimes, cache: ClusterCache, pod: Pod, now_ns: int) -> N
     if task is None or task.pod.phase in _FINISHED:
         return
     if pod.phase not in _FINISHED:
-        learned.terminates(pod.uid, now_ns)
+        learned.note_terminating(pod.uid, now_ns)
     elif pod.start_time_ns:
         learned.add(_template(cache, task), task.job_id, now_ns - pod.start_time_ns, now_ns)
 
 
 def _deleted(learned: RunTimes, cache: ClusterCache, uid: str, now_ns: int) -> None:
-    """A running pod that is deleted after others of its job have succeeded ran to the job's end."""
-    learned.deleted(uid, now_ns)
+    """Adds a deleted pod that was running. It counts if other pods of its job have succeeded."""
+    learned.note_deleted(uid, now_ns)
     task = cache.tasks.get(uid)
     if task is None or task.pod.phase is not PodPhase.RUNNING or not task.pod.start_time_ns:
         return

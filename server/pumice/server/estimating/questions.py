@@ -1,4 +1,4 @@
-"""What is asked of a replica for an estimate, and how a fork of the replica answers it."""
+"""Forecasts of starts, which forks of a replica compute."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pumice.server import errors
 from pumice.server.estimating.forward_run import Forecast, ForwardRun, RunLimits, Target
 from pumice.server.estimating.levels import Level, RunTimeEstimates
 from pumice.server.estimating.run_times import PastRuns
-from pumice.server.explaining.facts import Subject, find_job_id, names_near
+from pumice.server.explaining.facts import Subject, candidate_names, find_job_id
 from pumice.server.explaining.names import nearest_names
 from pumice.server.state import ClusterState
 from pumice.server.whatif.trial import empty_state, prepare
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest
 
-# Jobs of a Schedule request whose starts are estimated.
+# Number of jobs of a Schedule request whose starts are estimated.
 MAX_ESTIMATED_JOBS = 100
-# Of the time for an answer; the rest is for sending it.
+# Share of the timeout for the computation; the rest is for the response.
 _WORKING_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateQuestion:
-    """The start of one job or pod, or of the jobs of a Schedule request."""
+    """A request for the start of one job or pod, or of the jobs of a Schedule request."""
 
     past: PastRuns
     horizon_ns: int
@@ -38,7 +38,7 @@ class EstimateQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LevelForecast:
-    """The answer for one level."""
+    """The forecast for one level."""
 
     forecast: Forecast
     now_ns: int
@@ -57,9 +57,9 @@ class HasState(Protocol):
 def forecast(
     replica: HasState, question: EstimateQuestion, level: Level, now_ns: int, seconds: float
 ) -> LevelForecast:
-    """Changes the state of the replica: only a fork calls it.
+    """Computes the forecast for one level. It changes the state, so only a fork calls it.
 
-    Raises UnknownSubjectError, and what a trial raises about its request.
+    Raises UnknownSubjectError and the errors of a trial.
     """
     late = time.monotonic() + seconds * _WORKING_SHARE
     limits = RunLimits(question.horizon_ns, is_late=lambda: time.monotonic() > late)
@@ -92,7 +92,7 @@ def run_request(
     now_ns: int,
     limits: RunLimits,
 ) -> LevelForecast:
-    """The jobs of the request; without jobs in it, those of the cluster that wait."""
+    """Forecasts the jobs of the request, or all waiting jobs if the request contains no jobs."""
     seq = state.applied_seq
     asked, now_ns = prepare(state, request, now_ns, question.max_objects)
     jobs = state.engine.cache.jobs
@@ -105,18 +105,18 @@ def run_request(
 
 
 def find_target(state: ClusterState, subject: Subject) -> tuple[Target, str]:
-    """The target with the name of its pod, if it is one. Raises UnknownSubjectError."""
+    """The target, and the name of its pod if it is one. Raises UnknownSubjectError."""
     cache = state.engine.cache
     if subject.is_pod:
         named = [task for task in cache.tasks.values() if task.name == subject.name]
         found = [task for task in named if task.key == subject.key]
         if found:
-            # Of two pods of one name the newer one.
+            # Of two pods with the same name, the newer one.
             task: Task = max(found, key=lambda each: each.order_key)
             return Target(task.job_id, task.uid), task.name
     else:
         id_ = find_job_id(cache.jobs, subject)
         if id_ is not None:
             return Target(id_), ""
-    near = nearest_names(subject.key, names_near(state.engine, subject))
+    near = nearest_names(subject.key, candidate_names(state.engine, subject))
     raise errors.UnknownSubjectError("pod" if subject.is_pod else "job", subject.key, near)

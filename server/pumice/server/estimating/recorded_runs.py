@@ -1,4 +1,4 @@
-"""Learns run times from recordings, entry by entry; only pods that run are kept in memory."""
+"""Learns run times from recordings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DEFAULT_QUEUE = CacheSettings().default_queue
 
 
 def learn_path(learned: RunTimes, path: Path) -> None:
-    """Learns from a recording, or from all recordings of a folder in the order of their names.
+    """Learns from a recording, or from all recordings in a folder, sorted by name.
 
-    What cannot be read is named in the log, and left out.
+    Unreadable recordings are logged and skipped.
     """
     files = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
     for file in files:
@@ -31,29 +31,29 @@ def learn_path(learned: RunTimes, path: Path) -> None:
                 if recording.ending is not None:
                     log.warning("%s: %s", file, recording.ending)
         except RecordingError as error:
-            log.warning("no run times from a recording: %s", error)
+            log.warning("cannot read run times from a recording: %s", error)
     log.info("%d run times are known from %d recordings", len(learned), len(files))
 
 
 def learn_recording(learned: RunTimes, entries: Iterable[RecordingEntry]) -> None:
     reader = _RecordedRuns(learned)
     for entry in entries:
-        reader.take(entry)
+        reader.add(entry)
 
 
 class _RecordedRuns:
-    """Follows the pods of a recording while they run."""
+    """Follows the running pods of a recording. Only these are kept in memory."""
 
     def __init__(self, learned: RunTimes) -> None:
         self._learned = learned
-        # Queues by PodGroup, and PodGroups by uid.
+        # Names of queues by PodGroup, and names of PodGroups by uid.
         self._queues: dict[str, str] = {}
         self._groups: dict[str, str] = {}
-        # Running pods by uid, with the time of their start; and PodGroups of which a pod has succeeded.
+        # Running pods by uid, with their start times; and PodGroups with a succeeded pod.
         self._running: dict[str, tuple[int, Pod]] = {}
         self._succeeded: set[str] = set()
 
-    def take(self, entry: RecordingEntry) -> None:
+    def add(self, entry: RecordingEntry) -> None:
         now_ns = entry.entry_time.ToNanoseconds()
         for held in _objects(entry):
             if held.HasField("pod"):
@@ -73,7 +73,7 @@ class _RecordedRuns:
             if pod.phase == pod_pb2.POD_PHASE_SUCCEEDED and pod.group_name:
                 self._succeeded.add(f"{pod.namespace}/{pod.group_name}")
         elif pod.terminating:
-            self._learned.terminates(pod.uid, now_ns)
+            self._learned.note_terminating(pod.uid, now_ns)
         elif pod.phase == pod_pb2.POD_PHASE_RUNNING and pod.uid not in self._running:
             start_ns = pod.start_time.ToNanoseconds() or now_ns
             self._running[pod.uid] = (start_ns, _named(pod))
@@ -91,10 +91,10 @@ class _RecordedRuns:
             self._queues.pop(name, None)
             self._succeeded.discard(name)
         elif ref.kind == object_pb2.KIND_POD:
-            self._learned.deleted(ref.uid, now_ns)
+            self._learned.note_deleted(ref.uid, now_ns)
             found = self._running.get(ref.uid)
             if found is not None and _job_of(found[1]) in self._succeeded:
-                # It ran to the end of its job.
+                # The pod ran until its job ended.
                 self._end(ref.uid, now_ns)
             self._running.pop(ref.uid, None)
 

@@ -1,4 +1,4 @@
-"""Completes the reasons of sessions with what is known besides."""
+"""Completes the reasons of a session with facts about the job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pumice.server.explaining.facts import Facts
 
 
 def completed_reasons(facts: Facts, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
-    """Adds gated pods, tells closed queues from full ones, and adds the limits of full queues."""
+    """Adds gated pods, closed queues, and the limits of full queues."""
     found = [_with_limits(facts, _with_queue_state(facts, reason)) for reason in reasons]
     if facts.gated and not any(reason.code is ReasonCode.GATED for reason in found):
         found.append(Reason("core", ReasonCode.GATED, task=facts.gated, subjects=facts.gates))
@@ -18,7 +18,7 @@ def completed_reasons(facts: Facts, reasons: tuple[Reason, ...]) -> tuple[Reason
 
 
 def _with_queue_state(facts: Facts, reason: Reason) -> Reason:
-    """A session gives the same reason for a queue that is not open and for a full one."""
+    """A session gives the same reason for a closed queue and for a full one."""
     closed = facts.queue_state not in (None, QueueState.OPEN)
     if reason.code is not ReasonCode.QUEUE_QUOTA or reason.subjects or not closed:
         return reason

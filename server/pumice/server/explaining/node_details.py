@@ -1,4 +1,4 @@
-"""Details of why a node refuses a pod: the taint or label."""
+"""Details of why a node refuses a pod."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pumice.core.model.selectors import Operator, Requirement, TaintEffect
 from pumice.core.plugins.predicates import interpod, node_filters
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
-_MOST = 3
-# Reasons of Volcano's predicates, and of kube-batch's. They are compared whole: a resource may have
-# any word in its name.
+_SHOWN_DETAILS = 3
+# Reasons of Volcano's and of kube-batch's predicates. Whole reasons are compared, because the name
+# of a resource may contain any word.
 TAINTED = frozenset({node_filters.TAINTED, "node(s) had taints that the pod didn't tolerate"})
 NOT_SELECTED = frozenset({node_filters.NO_NODE_AFFINITY, "node(s) didn't match node selector"})
 
 
 def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
-    """The predicate's reason with the taint, label or term behind it, if known."""
+    """The reason of a predicate with the taint, label or term that caused it, if known."""
     if node is None:
         return reason
     found: list[str] = []
@@ -27,13 +27,13 @@ def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
     elif reason in NOT_SELECTED:
         found = list(_labels(spec, node))
     elif reason == interpod.NO_AFFINITY:
-        found = [_near(term) for term in spec.required_affinity]
+        found = [_affinity_text(term) for term in spec.required_affinity]
     elif reason == interpod.ANTI_AFFINITY:
-        found = [_near(term) for term in spec.required_anti_affinity]
+        found = [_affinity_text(term) for term in spec.required_anti_affinity]
     if not found:
         return reason
-    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    return f"{reason}: {', '.join(found[:_MOST])}{more}"
+    more = f" and {len(found) - _SHOWN_DETAILS} more" if len(found) > _SHOWN_DETAILS else ""
+    return f"{reason}: {', '.join(found[:_SHOWN_DETAILS])}{more}"
 
 
 def _taints(spec: PodSpec, node: Node) -> Iterator[str]:
@@ -52,18 +52,20 @@ def _labels(spec: PodSpec, node: Node) -> Iterator[str]:
     if terms is None or any(term.matches(node.labels, node.name) for term in terms):
         return
     for term in terms:
-        missed = [_words(r) for r in term.label_requirements if not r.matches(node.labels)]
+        missed = [
+            _requirement_text(r) for r in term.label_requirements if not r.matches(node.labels)
+        ]
         if missed:
-            # Terms are alternatives: one of them is enough.
+            # Terms are alternatives, of which one must match.
             yield " and ".join(missed) if len(terms) == 1 else f"({' and '.join(missed)})"
 
 
-def _near(term: PodAffinityTerm) -> str:
-    wanted = ", ".join(map(_words, term.selector.requirements)) if term.selector else ""
+def _affinity_text(term: PodAffinityTerm) -> str:
+    wanted = ", ".join(map(_requirement_text, term.selector.requirements)) if term.selector else ""
     return f"{wanted or 'any pod'} in one {term.topology_key}"
 
 
-def _words(requirement: Requirement) -> str:
+def _requirement_text(requirement: Requirement) -> str:
     key, values = requirement.key, ", ".join(requirement.values)
     match requirement.operator:
         case Operator.IN if len(requirement.values) == 1:

@@ -12,7 +12,7 @@ _NS = 10**9
 
 
 def with_figures(reason: str, session: Session, node: str) -> str:
-    """The reason with what was measured and how old that is, or with the node's group."""
+    """The reason with the measured load and its age, or with the group of the node."""
     key = _MEASURED.get(reason)
     if key is not None:
         figures = session.data(USAGE).get(node)

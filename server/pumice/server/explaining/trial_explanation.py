@@ -1,4 +1,4 @@
-"""The explanation of a job or pod in a trial, which has no history."""
+"""Explains a job or pod in a trial, which has no history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def explain_in_trial(
     waits: Mapping[str, tuple[Reason, ...]],
     now_ns: int,
 ) -> tuple[pb.Explanation, Facts]:
-    """Also returns the facts, which have neither job nor pod where there is no such one.
+    """The explanation and its facts, which have no job and no pod for an unknown subject.
 
     ``waits`` has the reasons of the last session by job.
     """

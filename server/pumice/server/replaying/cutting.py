@@ -1,4 +1,4 @@
-"""A recording from a time on, with a checkpoint of that time."""
+"""Cuts a recording before a time, and adds a checkpoint of that time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pumice.v1.recording_pb2 import RecordingEntry, RecordingHeader
 def cut_before(
     entries: Iterable[RecordingEntry], registry: Registry, from_ns: int, source: str
 ) -> Iterator[RecordingEntry]:
-    """The entries from the first session at or after a time on.
+    """The entries from the first session at or after a time.
 
-    They begin with the state after the session before. Raises RecordingError when there is no such
-    session.
+    They begin with a checkpoint of the state after the previous session. Raises RecordingError if
+    there is no such session.
     """
     playback = Playback(registry, source=source)
-    # Entries after the last session, which belong to the next one.
+    # Entries after the last session, which belong to the next session.
     pending: list[RecordingEntry] = []
     header, identity, last_ns = RecordingHeader(), ("", 0), 0
     entries = iter(entries)
@@ -45,9 +45,9 @@ def cut_before(
             last_ns = now_ns
         elif entry.HasField("session_end"):
             for held in pending:
-                playback.take(held)
+                playback.play(held)
             pending.clear()
-    raise RecordingError(source, "contains no session at or after the beginning that was asked for")
+    raise RecordingError(source, "contains no session at or after the requested begin")
 
 
 def _opening(

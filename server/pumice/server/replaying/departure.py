@@ -1,6 +1,6 @@
-"""A recording, played until a session decides otherwise than it did when it was recorded.
+"""Replays a recording until a session decides differently than the recorded one.
 
-Until then the recording says what happened. After that, a what-if run computes it.
+A what-if run continues from there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
-from pumice.server.garbage import Garbage
+from pumice.server.garbage import GarbageControl
 from pumice.server.replaying.playback import Playback
 from pumice.server.state import ClusterState
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -18,9 +18,9 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The first session that decides otherwise, and the cluster's state after it."""
+    """The first session that decides differently, and the state of the cluster after it."""
 
-    # How many sessions had begun before this one.
+    # Number of sessions that began before this one.
     before: int
     result: SessionResult
     state: ClusterState
@@ -36,21 +36,21 @@ def depart(
     allow_refused: bool = False,
     source: str = "the recording",
 ) -> Departure | None:
-    """None: nothing is decided otherwise.
+    """None: no session decides differently.
 
-    ``at``: leaves after so many sessions. ``at_faults``: leaves after a session in which a plugin
-    or action raises.
+    ``at`` is a number of sessions after which the replay stops in any case. ``at_faults`` also
+    stops it after a session in which a plugin or action raises.
     """
     playback = Playback(
         registry, scheduler_conf, adopts=False, allow_refused=allow_refused, source=source
     )
-    garbage = Garbage()
-    with garbage.kept_out():
+    garbage = GarbageControl()
+    with garbage.without_automatic():
         begun = 0
         for entry in entries:
-            # Where a core crashed, one has begun and not ended.
+            # A session during which the core crashed has begun and not ended.
             begun += entry.HasField("tick") and not entry.tick.skipped
-            played = playback.take(entry)
+            played = playback.play(entry)
             if played is None:
                 continue
             garbage.after_session()

@@ -1,4 +1,4 @@
-"""One session of a recording: the cluster before it, and its decisions."""
+"""Extracts one session from a recording: the cluster before the session, and its decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pumice.v1.configuration_pb2 import Configuration
 
 @dataclass(slots=True)
 class Excerpt:
-    """What a session saw, with open decisions taken as applied."""
+    """The cluster before a session, with open decisions applied, and the session's decisions."""
 
     session: int
     now_ns: int
@@ -29,24 +29,26 @@ class Excerpt:
 
 
 def cut_session(recording: Recording, registry: Registry, session: int) -> Excerpt:
-    """Raises RecordingError when the session is not in the recording."""
+    """Raises RecordingError if the recording does not contain the whole session."""
     playback = Playback(registry, source=str(recording.path))
     found: Excerpt | None = None
     for entry in recording.entries(session):
         tick = entry.tick
         if tick.session == session:
-            playback.wake(tick.session_time.ToNanoseconds())
+            playback.drop_old_decisions(tick.session_time.ToNanoseconds())
             found = _excerpt(playback.state, session, tick.session_time.ToNanoseconds())
             continue
         if found is None:
-            playback.take(entry)
+            playback.play(entry)
         elif entry.HasField("decision_batch"):
             found.decisions += entry.decision_batch.decisions
         elif entry.HasField("session_end"):
             return found
     runs = ", ".join(f"{first} to {last}" for first, last in recording.sessions())
-    there = f"it holds {runs}" if runs else "it holds none"
-    raise RecordingError(str(recording.path), f"session {session} is not in it whole; {there}")
+    there = f"it contains {runs}" if runs else "it contains no session"
+    raise RecordingError(
+        str(recording.path), f"does not contain the whole session {session}; {there}"
+    )
 
 
 def _excerpt(state: ClusterState, session: int, now_ns: int) -> Excerpt:

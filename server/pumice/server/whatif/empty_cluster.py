@@ -1,4 +1,4 @@
-"""The cluster of a trial without any pods but those of one job."""
+"""The cluster of a trial with no pods except those of one job."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pumice.core.model.storage import VolumeAttachment
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.state import ClusterState
 
-# They tell what other pods use.
+# Objects that belong to pods, or show what pods use.
 _OF_PODS = (PodGroup, ResourceClaim, VolumeAttachment)
 
 
 class EmptyCluster:
-    """A copy of a cluster with its nodes, queues and configuration, without pods and PodGroups."""
+    """A copy of a cluster with its nodes, queues and configuration, but without pods."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -30,7 +30,7 @@ class EmptyCluster:
         self._engine.restore(Checkpoint(0, tuple(_without_pods(live))))
 
     def why_not(self, job: Job, now_ns: int) -> tuple[Reason, ...]:
-        """Why nothing of a job would be placed if it were alone; empty: some of it would."""
+        """Why no pod of a job would be placed in the empty cluster; empty: some pod would."""
         added = [*self._objects_of(job)]
         self._engine.apply([Upserted(each) for each in added], now_ns)
         result = self._engine.schedule(now_ns)

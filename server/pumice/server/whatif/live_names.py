@@ -1,4 +1,4 @@
-"""Objects of a live cluster, by kind and name."""
+"""Looks up objects of a live cluster by kind and name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pumice.server.state import ClusterState
 from pumice.server.wire import kind_type
 from pumice.v1 import object_pb2
 
-# Kinds that share one store, where the key begins with the kind.
+# Kinds that share one store, in which keys begin with the kind.
 _WORKLOADS = {
     object_pb2.KIND_SERVICE: "Service",
     object_pb2.KIND_REPLICA_SET: "ReplicaSet",
@@ -17,14 +17,14 @@ _WORKLOADS = {
 
 
 class LiveNames:
-    """Looks up objects of the engine's cache."""
+    """Looks up objects in the engine's cache."""
 
     def __init__(self, state: ClusterState) -> None:
         self._cache = state.engine.cache
         self._pods: dict[str, str] | None = None
 
     def uid_of(self, kind: int, key: str) -> str:
-        """The uid of an object; empty where there is none."""
+        """The uid of an object; empty: it does not exist."""
         type_ = kind_type(kind)
         if type_ is None:
             return ""
@@ -34,7 +34,7 @@ class LiveNames:
         return self._cache.uid_named(type_, f"{word}/{key}" if word else key)
 
     def has(self, ref: object_pb2.ObjectRef) -> bool:
-        """Whether there is an object of this kind and uid."""
+        """Whether an object with this kind and uid exists."""
         type_ = kind_type(ref.kind)
         if type_ is Pod:
             return ref.uid in self._cache.tasks or ref.uid in self._cache.foreign

@@ -1,4 +1,4 @@
-"""Feeds a replica: all that its cluster receives and decides, sent to its process."""
+"""Sends the changes of a cluster to its replica process."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _RESUMES = cluster_service_pb2.WELCOME_MODE_RESUME
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCheckpoint:
-    """A cluster between two sessions: the state that a replica starts with."""
+    """The state of a cluster with which a replica starts."""
 
     values: dict[str, Any]
     objects: list[ClusterObject]
 
 
 class ReplicaFeed:
-    """An observer of a cluster; it is called on the owner's thread and sends on the loop."""
+    """An observer that sends all changes of a cluster to its replica."""
 
     def __init__(self, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop) -> None:
         self._connection = connection
@@ -61,7 +61,7 @@ class ReplicaFeed:
         if kinds:
             self._send("on_snapshot_begin", frozenset(kinds))
         else:
-            # The next question starts a replica of the new snapshot.
+            # The next request starts a replica of the new snapshot.
             self._end()
 
     def on_batch(
@@ -79,7 +79,7 @@ class ReplicaFeed:
     def on_configuration(
         self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
     ) -> None:
-        """The replica reads the configuration from the batch."""
+        """Does nothing, because the replica reads the configuration from the batch."""
 
     def on_snapshot_end(
         self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
@@ -117,9 +117,9 @@ class ReplicaFeed:
 
 
 def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:
-    """On the owner's thread: returns the cluster as it is now and feeds the replica from now on.
+    """Adds the feed to the observers of a cluster; returns the checkpoint that precedes it.
 
-    None while a snapshot is being received.
+    Runs on the owner's thread. None: a snapshot is being received.
     """
     if not served.is_settled or served.state.effective is None:
         return None

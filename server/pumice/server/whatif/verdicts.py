@@ -1,4 +1,4 @@
-"""Verdicts from the reasons of sessions: with the cluster as it is, and with an empty one."""
+"""Verdicts on waiting jobs, from the reasons in the cluster and in an empty cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.v1 import job_result_pb2 as pb
 
-# Neither time nor room ends these.
+# Reasons that neither time nor free resources resolve.
 _HELD = frozenset(
     {
         ReasonCode.QUEUE_MISSING,
@@ -23,7 +23,7 @@ _HELD = frozenset(
     }
 )
 _LIMITS = frozenset({ReasonCode.QUEUE_QUOTA, ReasonCode.QUEUE_OVERUSED, ReasonCode.NAMESPACE_QUOTA})
-_ROOM = frozenset(
+_RESOURCES = frozenset(
     {
         ReasonCode.NO_NODE_FITS,
         ReasonCode.NO_DOMAIN_FITS,
@@ -34,15 +34,15 @@ _ROOM = frozenset(
 )
 
 
-def held_back(reasons: Iterable[Reason]) -> bool:
-    """Whether somebody must change something before the job can start."""
+def is_held(reasons: Iterable[Reason]) -> bool:
+    """Whether the job cannot start until a user or operator changes something."""
     return any(reason.code in _HELD for reason in reasons)
 
 
-def limited(reasons: Iterable[Reason], total: Resources) -> bool:
+def is_limited(reasons: Iterable[Reason], total: Resources) -> bool:
     """Whether a limit of a queue or namespace holds the job back.
 
-    A queue without a limit of its own may have the whole cluster; that is not a limit here.
+    A queue without a limit of its own may use the whole cluster, which does not count as a limit.
     """
     found = [reason for reason in reasons if reason.code in _LIMITS]
     limits = [limit for reason in found for limit in reason.limits]
@@ -52,14 +52,14 @@ def limited(reasons: Iterable[Reason], total: Resources) -> bool:
 
 
 def verdict_of(job: Job, alone: tuple[Reason, ...], total: Resources) -> pb.JobVerdict.ValueType:
-    """The verdict for a job that would wait in an empty cluster, too."""
-    if held_back(alone):
+    """The verdict on a job that would also wait in an empty cluster."""
+    if is_held(alone):
         return pb.JOB_VERDICT_HELD
-    if limited(alone, total):
+    if is_limited(alone, total):
         return pb.JOB_VERDICT_ABOVE_LIMIT
     codes = {reason.code for reason in alone}
-    # Volumes and devices that others hold may become free, and missing claims may come.
+    # Volumes and devices may become free, and missing claims may be created.
     specs = [task.pod.spec for task in job.index.tasks.values()]
     claims = any(spec.volumes or spec.resource_claims for spec in specs)
-    never = not claims and codes & (_ROOM | _LIMITS)
+    never = not claims and codes & (_RESOURCES | _LIMITS)
     return pb.JOB_VERDICT_NEVER_FITS if never else pb.JOB_VERDICT_NOT_NOW

@@ -1,4 +1,4 @@
-"""Work that all trials of an unchanged cluster share, done once before they fork."""
+"""Computes, once before trials are forked, what all trials of an unchanged cluster need."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pumice.core.engine import Engine
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 
-# Beyond so many nodes times classes the work would delay other questions.
+# Maximum number of nodes times classes; more would delay other requests.
 _CELLS = 20_000
 
 
 class Warming:
-    """Computes what sessions remember about classes of waiting pods."""
+    """Fills the engine's caches for the task classes of pending pods."""
 
     def __init__(self) -> None:
         self._version = -1
 
     def prepare(self, engine: Engine, now_ns: int) -> None:
-        """Changes no decision: a trial computes the same where this was not done."""
+        """Changes no decision, because a trial computes missing values itself."""
         version = engine.cache.version
         if version == self._version or not len(engine.cache.table):
             return
         self._version = version
-        # A plugin that fails here fails in the trial, too, which tells the caller.
+        # A plugin that fails here also fails in the trial, which reports it.
         with suppress(Exception):
             engine.inspect(_view_classes, now_ns)
 

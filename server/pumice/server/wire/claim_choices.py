@@ -1,4 +1,4 @@
-"""Converts the claims of binds, with the devices that they get."""
+"""Converts the claims of binds, with their devices."""
 
 from __future__ import annotations
 

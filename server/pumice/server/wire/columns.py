@@ -1,12 +1,12 @@
-"""Reads the pods of a batch by columns: all uids, all names, all nodes, each in one call.
+"""Reads the pods of a batch by columns: all uids, all names and so on, each in one call.
 
-The bytes of a message can be parsed as another message type whose fields have the same numbers. When
-a batch is parsed as having *one* op with *one* pod, protobuf merges all its pods into that one, and
-fields that are declared as repeated there hold the values of all pods, in order. A pod without a
-value leaves no gap, so a column is used only when it is as long as the list of pods.
+The bytes of a message can be parsed as another message type whose fields have the same numbers. If
+a batch is parsed as having *one* op with *one* pod, protobuf merges all its pods into that pod, and
+fields that are declared as repeated contain the values of all pods, in order. A pod without a value
+leaves no gap, so a column is used only if it is as long as the list of pods.
 
-The other fields of a pod are its *shape* (see shapes.py). The bytes are parsed once more by a type
-that has only these; its serialization is the key of the shape.
+The other fields of a pod are its *shape* (see shapes.py). The bytes are parsed once more as a type
+that has only these fields. Its serialization is the key of the shape.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from pumice.v1 import delta_pb2, object_pb2, pod_pb2
 T = TypeVar("T")
 _SECOND_NS = 1_000_000_000
 # Fields that are not part of the shape.
-_OWN_OF_CONDITIONS = ("transition_time",)
-_OWN = ("uid", "name", "creation_time", "node_name", "start_time")
-_LEFT_OUT: Fields = {**dict.fromkeys(_OWN), "conditions": dict.fromkeys(_OWN_OF_CONDITIONS)}
-# Keys of this length or shorter belong to ops without a pod, or to a pod that is empty.
+_OWN_CONDITION_FIELDS = ("transition_time",)
+_OWN_FIELDS = ("uid", "name", "creation_time", "node_name", "start_time")
+_OMITTED: Fields = {
+    **dict.fromkeys(_OWN_FIELDS),
+    "conditions": dict.fromkeys(_OWN_CONDITION_FIELDS),
+}
+# Keys up to this length belong to ops without a pod, or with an empty pod.
 _NO_POD = 6
 
 
 def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> Any:
-    """Adds a type with these fields only, each repeated."""
+    """Adds a type that has only these fields, each repeated."""
     made = types.add(name)
     for field in own:
         described = source.fields_by_name[field]
@@ -43,8 +46,8 @@ def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> An
     return made
 
 
-def _add_around(types: Types, suffix: str, *, many: bool) -> Any:
-    """Adds the types that enclose a pod, up to the batch; returns that of the upsert."""
+def _add_enclosing(types: Types, suffix: str, *, many: bool) -> Any:
+    """Adds the types that enclose a pod, up to the batch; returns the type of the upsert."""
     parts = (
         ("Object", object_pb2.ClusterObject, "pod", "Pod"),
         ("Upsert", delta_pb2.Upsert, "object", "Object"),
@@ -61,24 +64,24 @@ def _add_around(types: Types, suffix: str, *, many: bool) -> Any:
 
 def _make_types() -> tuple[Any, Any, Any]:
     types, pod = Types(), pod_pb2.Pod.DESCRIPTOR
-    types.without("PodShape", pod, _LEFT_OUT)
-    _add_around(types, "Shape", many=True)
+    types.add_without("PodShape", pod, _OMITTED)
+    _add_enclosing(types, "Shape", many=True)
     _add_columns(types, "Times", Timestamp.DESCRIPTOR, ("seconds", "nanos"))
     condition = pod_pb2.PodCondition.DESCRIPTOR
-    _add_columns(types, "ConditionColumns", condition, _OWN_OF_CONDITIONS)
-    columns = _add_columns(types, "PodColumns", pod, _OWN)
+    _add_columns(types, "ConditionColumns", condition, _OWN_CONDITION_FIELDS)
+    columns = _add_columns(types, "PodColumns", pod, _OWN_FIELDS)
     copy_field(columns, pod, "conditions", "ConditionColumns")
-    upsert, described = _add_around(types, "Columns", many=False), delta_pb2.Upsert.DESCRIPTOR
+    upsert, described = _add_enclosing(types, "Columns", many=False), delta_pb2.Upsert.DESCRIPTOR
     copy_field(upsert, described, "kind", FieldDescriptorProto.TYPE_INT32, repeated=True)
     copy_field(upsert, described, "uid", FieldDescriptorProto.TYPE_STRING, repeated=True)
     copy_field(upsert, described, "revision", FieldDescriptorProto.TYPE_INT64, repeated=True)
     keys, octets = types.add("Keys"), FieldDescriptorProto.TYPE_BYTES
     copy_field(keys, delta_pb2.DeltaBatch.DESCRIPTOR, "ops", octets, repeated=True)
-    shapes, listed, merged = types.made("BatchShape", "Keys", "BatchColumns")
+    shapes, listed, merged = types.classes("BatchShape", "Keys", "BatchColumns")
     return shapes, listed, merged
 
 
-# Looking up the method takes as long as parsing a small message.
+# Bound once, because the lookup takes as long as parsing a small message.
 _read_shapes, _read_keys, _read_columns = (made.FromString for made in _make_types())
 
 
@@ -99,7 +102,7 @@ class PodColumns:
     )
 
     def __init__(self, batch: delta_pb2.DeltaBatch) -> None:
-        # Serialized again, each field occurs at most once; received bytes may repeat fields.
+        # Serialized again, so that no field occurs twice. Received bytes may repeat fields.
         data = batch.SerializeToString()
         keys = _keys(data)
         # The positions of ops with pods.
@@ -116,9 +119,10 @@ class PodColumns:
         self.revisions = rows.of_pods(upserts.revision) or [
             batch.ops[place].upsert.revision for place in self.places
         ]
-        # Of all conditions of all pods that have a time; None: which ones has to be looked for.
+        # The times of all conditions of all pods; None: they must be read one by one.
         self.condition_times_ns = _nanoseconds(pods.conditions.transition_time)
-        # Every upsert names its pod; every time is in range. Else nothing here can be relied on.
+        # Whether every upsert has the uid of its pod and every time is in range. Otherwise the
+        # columns must not be used.
         self.is_valid = (
             len(self.uids) == len(self.names) == len(self.places)
             and rows.of_pods(upserts.uid) == self.uids
@@ -130,7 +134,7 @@ class PodColumns:
         )
 
     def _texts(self, column: Sequence[str], batch: delta_pb2.DeltaBatch) -> Sequence[str]:
-        """The column; when some values are missing, they are read one by one."""
+        """The column. If values are missing, all are read one by one."""
         if len(column) == len(self.places):
             return column[:]
         if not column:
@@ -138,7 +142,7 @@ class PodColumns:
         return [batch.ops[place].upsert.object.pod.node_name for place in self.places]
 
     def _times(self, column: Any, batch: delta_pb2.DeltaBatch, field: str) -> Sequence[int]:
-        """Nanoseconds; when some values are missing, they are read one by one."""
+        """The column in nanoseconds. If values are missing, all are read one by one."""
         times = _nanoseconds(column)
         if times is not None and len(times) == len(self.places):
             return times
@@ -149,7 +153,7 @@ class PodColumns:
 
 
 def _nanoseconds(column: Any) -> list[int] | None:
-    """None where some have seconds and some have not, or some have nanoseconds."""
+    """None: only some values have nanoseconds, so seconds and nanoseconds cannot be paired."""
     seconds, nanos = column.seconds, column.nanos
     if not nanos:
         return [second * _SECOND_NS for second in seconds]
@@ -166,7 +170,7 @@ def _are_valid(column: Any) -> bool:
 
 
 def _keys(data: bytes) -> list[bytes]:
-    """For each op the key of its pod's shape; empty where it upserts nothing."""
+    """The key of the pod's shape for each op; empty: not an upsert."""
     shapes = _read_shapes(data)
     shapes.DiscardUnknownFields()
     keys: list[bytes] = _read_keys(shapes.SerializeToString()).ops[:]
@@ -174,7 +178,7 @@ def _keys(data: bytes) -> list[bytes]:
 
 
 class _Rows:
-    """Which rows of the columns of upserts belong to pods; other objects have theirs beside them."""
+    """Finds the rows of pods in the columns of upserts, which also have rows of other objects."""
 
     def __init__(self, keys: list[bytes], places: list[int]) -> None:
         upserts = [place for place, key in enumerate(keys) if key]
@@ -185,7 +189,7 @@ class _Rows:
             self._rows = [row_of[place] for place in places]
 
     def of_pods(self, column: Sequence[T]) -> list[T] | None:
-        """None for a column that does not have every upsert in it."""
+        """The values of pods; None: the column lacks values of some upserts."""
         if len(column) != self._count:
             return None
         return [*column] if self._rows is None else [column[row] for row in self._rows]

@@ -1,10 +1,10 @@
-"""The status of conditions between the wire and the engine."""
+"""Converts the status of conditions."""
 
 from __future__ import annotations
 
 from pumice.v1 import condition_pb2
 
-# The words are those of Kubernetes.
+# Kubernetes' words.
 STATUSES = {
     condition_pb2.CONDITION_STATUS_UNSPECIFIED: "",
     condition_pb2.CONDITION_STATUS_TRUE: "True",

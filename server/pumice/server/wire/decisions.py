@@ -1,4 +1,4 @@
-"""Decisions as protocol messages; and back, for checkpoints of recordings."""
+"""Converts decisions to protocol messages, and back for replays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pumice.core.decisions import (
 from pumice.server.wire.claim_choices import read_choice, write_choice
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
-# The size at which a batch is sent; well below the limit of messages.
+# Size at which a batch is complete, well below the message limit.
 BATCH_BYTES = 512 * 1024
 
 
@@ -64,7 +64,7 @@ def _write_evict(evict: Evict) -> decision_pb2.Evict:
 
 
 def write_decision(decision: Decision) -> decision_pb2.Decision:
-    """Names the gang by id only; the caller adds the gang to the message."""
+    """Writes only the id of the gang. The caller writes the gang."""
     gang_id = decision.gang.id if decision.gang else ""
     match decision:
         case Bind():
@@ -76,7 +76,7 @@ def write_decision(decision: Decision) -> decision_pb2.Decision:
 
 
 def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> Decision | None:
-    """None for an order that is newer than this engine."""
+    """None: a type of decision that this engine does not know."""
     gang = gangs[message.gang_id] if message.gang_id else None
     match message.WhichOneof("order"):
         case "bind":
@@ -112,7 +112,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
 def write_decisions(
     decisions: Iterable[Decision],
 ) -> tuple[list[decision_pb2.Gang], list[decision_pb2.Decision]]:
-    """The gangs of the decisions, each once, and the decisions."""
+    """The gangs of the decisions without duplicates, and the decisions."""
     gangs: dict[str, decision_pb2.Gang] = {}
     orders = []
     for decision in decisions:
@@ -144,7 +144,7 @@ def _chunks(
 def decision_batches(
     result: SessionResult, *, epoch: int, based_on_seq: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.DecisionBatch]:
-    """A session's decisions in batches; none when it decided nothing."""
+    """The decisions of a session in batches; no batch if it decided nothing."""
     for gangs, orders in _chunks(result.decisions, batch_bytes):
         yield cluster_service_pb2.DecisionBatch(
             session=result.session,

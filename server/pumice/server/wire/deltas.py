@@ -1,4 +1,4 @@
-"""Converts ops into the engine's deltas."""
+"""Converts ops to the engine's deltas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import ObjectError
-from pumice.server.wire.fields import FieldError, chosen
+from pumice.server.wire.fields import FieldError, enum_value
 from pumice.server.wire.objects import READ_KINDS, ObjectReader, key_of, kind_type, kind_word
 from pumice.server.wire.plugin_data import read_plugin_data
 from pumice.server.wire.unknown_values import UnknownValue
@@ -19,16 +19,16 @@ _OUTCOMES = {
     decision_pb2.OUTCOME_CODE_RETRYING: OutcomeCode.RETRYING,
     decision_pb2.OUTCOME_CODE_FAILED: OutcomeCode.FAILED,
 }
-# The number of the field is the number of the kind.
+# Numbers of kinds, which are the numbers of the fields.
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _OUTCOME_NUMBERS = {code: number for number, code in _OUTCOMES.items()}
 
 
 def read_outcome(message: decision_pb2.Outcome) -> OutcomeReported:
     if not message.decision_id:
-        raise ObjectError("Outcome", "?", "decision_id", "is empty; name the decision")
+        raise ObjectError("Outcome", "?", "decision_id", "is empty; every outcome needs one")
     try:
-        code = chosen("code", message.code, _OUTCOMES)
+        code = enum_value("code", message.code, _OUTCOMES)
     except FieldError as error:
         raise ObjectError("Outcome", message.decision_id, error.field, error.problem) from error
     return OutcomeReported(message.decision_id, code, message.reason)
@@ -43,7 +43,7 @@ def write_outcome(outcome: OutcomeReported) -> decision_pb2.Outcome:
 
 
 def read_tombstone(message: object_pb2.ObjectRef) -> Deleted | None:
-    """None for a kind that the engine does not hold."""
+    """None: a kind that the engine does not hold."""
     if not message.uid:
         raise ObjectError(kind_word(message.kind), "?", "uid", "is empty; a tombstone needs one")
     kind = kind_type(message.kind)
@@ -85,7 +85,7 @@ def write_upsert(message: object_pb2.ClusterObject, revision: int) -> delta_pb2.
 
 
 def check_upsert(upsert: delta_pb2.Upsert) -> None:
-    """Raises ObjectError where kind and uid are not those of the object."""
+    """Raises ObjectError if kind or uid differ from those of the object."""
     message, uid = upsert.object, upsert.uid
     field = message.WhichOneof("object")
     if uid and field and _KINDS[field] == upsert.kind and getattr(message, field).uid == uid:
@@ -95,7 +95,7 @@ def check_upsert(upsert: delta_pb2.Upsert) -> None:
     if not upsert.uid:
         raise ObjectError(word, key or "?", "uid", "is empty; every object needs one")
     if kind != upsert.kind:
-        held = f"the object is a {kind_word(kind)}" if kind else "there is no object"
+        held = f"the object is a {kind_word(kind)}" if kind else "the object is missing"
         raise ObjectError(word, key or upsert.uid, "kind", f"is {word}, but {held}")
     if uid != upsert.uid:
         problem = f"is {upsert.uid!r}, but the object's is {uid!r}; they must be the same"
@@ -103,7 +103,7 @@ def check_upsert(upsert: delta_pb2.Upsert) -> None:
 
 
 def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
-    """Kind, uid and key of the object of an op; zero and empty if it has none."""
+    """Kind, uid and key of the object of an op; zero and empty: no object."""
     match op.WhichOneof("op"):
         case "upsert":
             return op.upsert.kind, op.upsert.uid, object_ref(op.upsert.object)[2]
@@ -119,7 +119,7 @@ def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
 
 
 def object_ref(message: object_pb2.ClusterObject) -> tuple[int, str, str]:
-    """Kind, uid and key of an object, also of kinds that the engine does not hold."""
+    """Kind, uid and key of an object, even of a kind that the engine does not hold."""
     field = message.WhichOneof("object")
     if field is None:
         return object_pb2.KIND_UNSPECIFIED, "", ""
@@ -130,7 +130,7 @@ def object_ref(message: object_pb2.ClusterObject) -> tuple[int, str, str]:
 def write_warnings(
     seq: int, upsert: delta_pb2.Upsert, unknown: Iterable[UnknownValue]
 ) -> list[object_pb2.ObjectWarning]:
-    """What the adapter is told about values that are newer than this core."""
+    """Warnings for the adapter about enum values that this core does not know."""
     key = object_ref(upsert.object)[2]
     return [
         object_pb2.ObjectWarning(

@@ -1,4 +1,4 @@
-"""Converts what adapters bring for plugins."""
+"""Converts the data that adapters report for plugins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pumice.core.deltas import DataReported
 from pumice.core.errors import ObjectError
 from pumice.v1 import delta_pb2
 
-# What one message may hold: values, and characters of all its texts.
+# Limits of one message: the number of values, and the characters of all texts.
 MAX_VALUES = 64
 MAX_TEXT = 256 * 1024
 _KIND = "PluginData"
@@ -18,7 +18,7 @@ _KIND = "PluginData"
 def read_plugin_data(message: delta_pb2.PluginData) -> DataReported:
     key = f"{message.plugin}/{message.name}"
     if not message.plugin or not message.name:
-        raise ObjectError(_KIND, key, "plugin", "is empty; name the plugin, and what it is about")
+        raise ObjectError(_KIND, key, "plugin", "or name is empty; both are needed")
     values: dict[str, str | float] = {**message.numbers, **message.texts}
     if len(values) > MAX_VALUES:
         problem = f"has {len(values)} values; at most {MAX_VALUES} are allowed"

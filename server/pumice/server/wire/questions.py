@@ -1,4 +1,4 @@
-"""Writes the questions of a session."""
+"""Writes the questions of a session for extenders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.v1 import cluster_service_pb2
 def question_batches(
     questions: Iterable[Question], batch_bytes: int
 ) -> Iterator[cluster_service_pb2.QuestionBatch]:
-    """The questions in batches; one that is larger than a batch is a batch of its own."""
+    """The questions in batches. A question that is larger than a batch has its own batch."""
     batch, size = cluster_service_pb2.QuestionBatch(), 0
     for question in questions:
         length = len(question.body) + len(question.name) + len(question.url)

@@ -1,4 +1,4 @@
-"""Statuses, events and reasons as protocol messages."""
+"""Converts statuses, events and reasons to protocol messages."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _written(result: SessionResult) -> Iterator[status_pb2.StatusChange | status
 def status_batches(
     result: SessionResult, *, epoch: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.StatusBatch]:
-    """A session's statuses and events in batches; none when nothing changed."""
+    """The statuses and events of a session in batches; no batch if nothing changed."""
     batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
     size = 0
     for written in _written(result):

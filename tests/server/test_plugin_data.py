@@ -12,7 +12,7 @@ from pumice.server.ops import OpReader
 from pumice.server.recording.checkpoints import StateCheckpoint, restore
 from pumice.server.state import ClusterState
 from pumice.server.wire import ObjectReader
-from pumice.server.wire.plugin_data import MAX_TEXT, MAX_VALUES
+from pumice.server.wire.deltas import MAX_TEXT, MAX_VALUES
 from pumice.v1.delta_pb2 import Op, PluginData
 
 

@@ -11,22 +11,36 @@ that has only these fields. Its serialization is the key of the shape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from pumice.server.wire.partial import Fields, Types, copy_field
 from pumice.server.wire.times import SECONDS_LIMIT
 from pumice.v1 import delta_pb2, object_pb2, pod_pb2
 
 T = TypeVar("T")
 _SECOND_NS = 1_000_000_000
-# Fields that are not part of the shape.
+_Message = descriptor_pb2.DescriptorProto
+_Field = descriptor_pb2.FieldDescriptorProto
+_PACKAGE = "partial"
+# Strings, maps and messages are parsed as bytes.
+_PARSED_AS = {
+    _Field.TYPE_STRING: _Field.TYPE_BYTES,
+    _Field.TYPE_MESSAGE: _Field.TYPE_BYTES,
+    _Field.TYPE_ENUM: _Field.TYPE_INT32,
+    _Field.TYPE_INT32: _Field.TYPE_INT32,
+    _Field.TYPE_INT64: _Field.TYPE_INT64,
+    _Field.TYPE_BOOL: _Field.TYPE_BOOL,
+}
+# _Fields to omit; for a nested message, a mapping with the fields to omit in it.
+_Fields = Mapping[str, "_Fields | None"]
+# _Fields that are not part of the shape.
 _OWN_CONDITION_FIELDS = ("transition_time",)
 _OWN_FIELDS = ("uid", "name", "creation_time", "node_name", "start_time")
-_OMITTED: Fields = {
+_OMITTED: _Fields = {
     **dict.fromkeys(_OWN_FIELDS),
     "conditions": dict.fromkeys(_OWN_CONDITION_FIELDS),
 }
@@ -34,19 +48,65 @@ _OMITTED: Fields = {
 _NO_POD = 6
 
 
-def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> Any:
+class _TypeBuilder:
+    """Builds message types with some fields of other types. All are added before the first is used.
+
+    A message of such a type holds the other fields as unknown fields until they are discarded.
+    """
+
+    def __init__(self) -> None:
+        # The file is proto2, whose fields have presence: an absent preemptable means true.
+        self._file = descriptor_pb2.FileDescriptorProto(name="partial.proto", package=_PACKAGE)
+
+    def add(self, name: str) -> _Message:
+        return self._file.message_type.add(name=name)
+
+    def add_without(self, name: str, source: Any, omitted: _Fields) -> None:
+        """Adds a type like the source, without some fields."""
+        made = self.add(name)
+        for field in source.fields:
+            inner = omitted.get(field.name)
+            kind: int | str = _PARSED_AS[field.type]
+            if inner is not None:
+                kind = f"{name}_{field.name}"
+                self.add_without(kind, field.message_type, inner)
+            elif field.name in omitted:
+                continue
+            _copy_field(made, source, field.name, kind, repeated=field.is_repeated)
+
+    def classes(self, *names: str) -> list[Any]:
+        """The classes of these types."""
+        pool = descriptor_pool.DescriptorPool()
+        pool.Add(self._file)
+        found = [pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in names]
+        return [message_factory.GetMessageClass(type_) for type_ in found]
+
+
+def _copy_field(
+    into: _Message, source: Any, name: str, kind: int | str, *, repeated: bool = False
+) -> None:
+    """Adds a field with its name and number in the source. A string kind is a message type."""
+    field = into.field.add(name=name, number=source.fields_by_name[name].number)
+    field.label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
+    if isinstance(kind, str):
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+    else:
+        field.type = _Field.Type.ValueType(kind)
+
+
+def _add_columns(types: _TypeBuilder, name: str, source: Any, own: Sequence[str]) -> Any:
     """Adds a type that has only these fields, each repeated."""
     made = types.add(name)
     for field in own:
         described = source.fields_by_name[field]
         if described.message_type is Timestamp.DESCRIPTOR:
-            copy_field(made, source, field, "Times")
+            _copy_field(made, source, field, "Times")
         else:
-            copy_field(made, source, field, described.type, repeated=True)
+            _copy_field(made, source, field, described.type, repeated=True)
     return made
 
 
-def _add_enclosing(types: Types, suffix: str, *, many: bool) -> Any:
+def _add_enclosing(types: _TypeBuilder, suffix: str, *, many: bool) -> Any:
     """Adds the types that enclose a pod, up to the batch; returns the type of the upsert."""
     parts = (
         ("Object", object_pb2.ClusterObject, "pod", "Pod"),
@@ -58,25 +118,25 @@ def _add_enclosing(types: Types, suffix: str, *, many: bool) -> Any:
     for name, source, field, inner in parts:
         made[name] = types.add(name + suffix)
         repeated = many and field == "ops"
-        copy_field(made[name], source.DESCRIPTOR, field, inner + suffix, repeated=repeated)
+        _copy_field(made[name], source.DESCRIPTOR, field, inner + suffix, repeated=repeated)
     return made["Upsert"]
 
 
 def _make_types() -> tuple[Any, Any, Any]:
-    types, pod = Types(), pod_pb2.Pod.DESCRIPTOR
+    types, pod = _TypeBuilder(), pod_pb2.Pod.DESCRIPTOR
     types.add_without("PodShape", pod, _OMITTED)
     _add_enclosing(types, "Shape", many=True)
     _add_columns(types, "Times", Timestamp.DESCRIPTOR, ("seconds", "nanos"))
     condition = pod_pb2.PodCondition.DESCRIPTOR
     _add_columns(types, "ConditionColumns", condition, _OWN_CONDITION_FIELDS)
     columns = _add_columns(types, "PodColumns", pod, _OWN_FIELDS)
-    copy_field(columns, pod, "conditions", "ConditionColumns")
+    _copy_field(columns, pod, "conditions", "ConditionColumns")
     upsert, described = _add_enclosing(types, "Columns", many=False), delta_pb2.Upsert.DESCRIPTOR
-    copy_field(upsert, described, "kind", FieldDescriptorProto.TYPE_INT32, repeated=True)
-    copy_field(upsert, described, "uid", FieldDescriptorProto.TYPE_STRING, repeated=True)
-    copy_field(upsert, described, "revision", FieldDescriptorProto.TYPE_INT64, repeated=True)
+    _copy_field(upsert, described, "kind", FieldDescriptorProto.TYPE_INT32, repeated=True)
+    _copy_field(upsert, described, "uid", FieldDescriptorProto.TYPE_STRING, repeated=True)
+    _copy_field(upsert, described, "revision", FieldDescriptorProto.TYPE_INT64, repeated=True)
     keys, octets = types.add("Keys"), FieldDescriptorProto.TYPE_BYTES
-    copy_field(keys, delta_pb2.DeltaBatch.DESCRIPTOR, "ops", octets, repeated=True)
+    _copy_field(keys, delta_pb2.DeltaBatch.DESCRIPTOR, "ops", octets, repeated=True)
     shapes, listed, merged = types.classes("BatchShape", "Keys", "BatchColumns")
     return shapes, listed, merged
 

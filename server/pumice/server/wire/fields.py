@@ -7,10 +7,21 @@ from enum import Enum
 from sys import intern
 from typing import TypeVar
 
+from pumice.v1 import condition_pb2
+
 # Amounts of pods and nodes are in float64 arrays, which hold integers exactly only below this.
 EXACT_LIMIT = 2**53
 # Totals and limits are Python integers, so any int64 is allowed.
 INT64_LIMIT = 2**63
+
+# Kubernetes' words for the status of a condition.
+CONDITION_STATUSES = {
+    condition_pb2.CONDITION_STATUS_UNSPECIFIED: "",
+    condition_pb2.CONDITION_STATUS_TRUE: "True",
+    condition_pb2.CONDITION_STATUS_FALSE: "False",
+    condition_pb2.CONDITION_STATUS_UNKNOWN: "Unknown",
+}
+CONDITION_STATUS_NUMBERS = {word: number for number, word in CONDITION_STATUSES.items()}
 
 Pairs = tuple[tuple[str, int], ...]
 Number = TypeVar("Number", bound=int)

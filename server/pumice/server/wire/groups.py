@@ -15,8 +15,9 @@ from pumice.core.model.group import (
     QueueState,
     SubGroupPolicy,
 )
-from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
+    CONDITION_STATUS_NUMBERS,
+    CONDITION_STATUSES,
     Pairs,
     amount,
     amounts,
@@ -115,7 +116,7 @@ def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
 def _read_condition(path: str, message: group_pb2.PodGroupCondition) -> PodGroupCondition:
     return PodGroupCondition(
         intern(message.type),
-        enum_value(f"{path}.status", message.status, STATUSES),
+        enum_value(f"{path}.status", message.status, CONDITION_STATUSES),
         intern(message.reason),
         message.message,
         message.transition_id,
@@ -132,7 +133,7 @@ def write_pod_group_status(status: PodGroupStatus) -> group_pb2.PodGroupStatus:
         conditions=[
             group_pb2.PodGroupCondition(
                 type=condition.type,
-                status=STATUS_NUMBERS[condition.status],
+                status=CONDITION_STATUS_NUMBERS[condition.status],
                 reason=condition.reason,
                 message=condition.message,
                 transition_id=condition.transition_id,

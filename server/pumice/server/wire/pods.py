@@ -8,8 +8,9 @@ from sys import intern
 
 from pumice.core.model.node import Node, NodeImage
 from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
-from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
+    CONDITION_STATUS_NUMBERS,
+    CONDITION_STATUSES,
     EXACT_LIMIT,
     FieldError,
     amount,
@@ -44,7 +45,7 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
             [
                 PodCondition(
                     m.type,
-                    STATUSES[m.status],
+                    CONDITION_STATUSES[m.status],
                     m.reason,
                     m.message,
                     read_time("", m.transition_time),
@@ -55,7 +56,7 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
     except (FieldError, KeyError):
         # Finds the invalid field. Formatting the names of fields is too slow for valid pods.
         for i, m in enumerate(messages):
-            enum_value(f"conditions[{i}].status", m.status, STATUSES)
+            enum_value(f"conditions[{i}].status", m.status, CONDITION_STATUSES)
             read_time(f"conditions[{i}].transition_time", m.transition_time)
         raise
 
@@ -63,7 +64,7 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
 def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
     return pod_pb2.PodCondition(
         type=condition.type,
-        status=STATUS_NUMBERS[condition.status],
+        status=CONDITION_STATUS_NUMBERS[condition.status],
         reason=condition.reason,
         message=condition.message,
         transition_time=write_time(condition.transition_time_ns),

@@ -14,8 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pumice.client import AccessDeniedError, AsyncClient, ClientSettings
 from pumice.server import errors
 from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
-from pumice.server.audit import MAX_LINES_PER_SECOND, AuditLog
-from pumice.server.authorization import cluster_field
+from pumice.server.authorization import MAX_LINES_PER_SECOND, AuditLog, cluster_field
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import Metrics
 from pumice.server.peers import Certificate

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.server.cluster_view import ClusterView, ViewPublisher
-from pumice.server.pod_lookup import PodState
+from pumice.server.cluster_view import ClusterView, PodState, ViewPublisher
 from pumice.server.state import ClusterState
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2

@@ -2,8 +2,8 @@
 
 from pumice.core.configuration import FLAG_DEFAULTS
 from pumice.core.registry import Registry
+from pumice.server.configuration_check import notes_of
 from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
-from pumice.server.configuration_notes import notes_of
 
 CATALOG = Registry().catalog()
 CONF = """\

@@ -69,7 +69,11 @@ def test_an_unknown_switch_is_a_problem() -> None:
             6,
             "the key 'name' occurs twice, first on line 5",
         ),
-        ("actions: allocate\ntiers: [{plugins: [], plugins: []}]", 2, "the key 'plugins' occurs twice"),
+        (
+            "actions: allocate\ntiers: [{plugins: [], plugins: []}]",
+            2,
+            "the key 'plugins' occurs twice",
+        ),
     ],
 )
 def test_a_key_that_is_there_twice_is_a_problem_with_its_line(

@@ -18,7 +18,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
 from pumice.server import configuration, responses, status
-from pumice.server.checking import check
+from pumice.server.configuration_check import check
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.errors import BusyError, ObjectsRejectedError, RequestFieldError
 from pumice.server.explaining import explain, facts, job_history
@@ -30,11 +30,10 @@ from pumice.server.ops import OpReader
 from pumice.server.queue_tree import MAX_NAMED, fault_events, queue_faults
 from pumice.server.recording import service as recording_service
 from pumice.server.recording.service import StreamListener
-from pumice.server.records import History, record
+from pumice.server.records import History, Watchers, record
 from pumice.server.rules import MAX_NAME_LENGTH
 from pumice.server.scheduling import MAX_EXPLAINED, MAX_REQUEST_ID_LENGTH
 from pumice.server.state import ClusterState
-from pumice.server.watchers import Watchers
 from pumice.server.whatif import (
     job_results,
     problems,

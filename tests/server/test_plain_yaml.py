@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pumice.core.registry import Registry
 from pumice.server import plain_yaml
-from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError, read
+from pumice.server.configuration_check import check
 from pumice.server.plain_yaml import YamlTextError, parse
 from pumice.v1 import configuration_pb2
 from tests.server.running import RunningCore, configuration, gang, node, queue

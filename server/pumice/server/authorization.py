@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,14 +12,49 @@ import grpc
 import grpc.aio
 
 from pumice.server.access import PUBLIC_METHODS, AccessPolicy, Caller
-from pumice.server.audit import AuditLog
+from pumice.server.clock import Clock
 from pumice.server.errors import ServiceError
+from pumice.server.metrics import Metrics
 from pumice.server.peers import certificate_of, peer_of
 from pumice.server.service import abort, wait_for_first_message
 
 _BEARER = "bearer "
 # The caller of the current call; None: there is no access policy.
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+audit_log = logging.getLogger("pumice.audit")
+_SECOND_NS = 1_000_000_000
+# Lines of the audit log.
+MAX_LINES_PER_SECOND = 20
+# Refusals that an operator should look into. The others are normal.
+_DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+class AuditLog:
+    """Logs and counts refused calls. The number of lines per second is limited."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._second = -1
+        self._lines = 0
+        self._omitted = 0
+
+    def record_refusal(self, method: str, caller: str, code: Any, details: str) -> None:
+        status = code if isinstance(code, grpc.StatusCode) else grpc.StatusCode.UNKNOWN
+        self._metrics.refused_calls.labels(method, status.name).inc()
+        second = self._clock.ticks_ns() // _SECOND_NS
+        if second != self._second:
+            self._second, self._lines = second, 0
+        if self._lines >= MAX_LINES_PER_SECOND:
+            self._omitted += 1
+            return
+        self._lines += 1
+        omitted, self._omitted = self._omitted, 0
+        more = f" ({omitted} refusals before this one were not logged)" if omitted else ""
+        level = logging.WARNING if status in _DENIED else logging.INFO
+        audit_log.log(
+            level, "refused %s to %s: %s: %s%s", method, caller, status.name, details or "", more
+        )
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):

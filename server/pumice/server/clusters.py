@@ -15,10 +15,9 @@ from pumice.server.owner import Owner
 from pumice.server.recording.entries import origin
 from pumice.server.recording.files import RecordingFiles
 from pumice.server.recording.recorder import Recorder
-from pumice.server.records import History, SessionRecord
+from pumice.server.records import History, SessionRecord, Watchers
 from pumice.server.served import ServedCluster
 from pumice.server.stream import AdapterStream
-from pumice.server.watchers import Watchers
 from pumice.v1 import cluster_service_pb2
 
 log = logging.getLogger("pumice.server")

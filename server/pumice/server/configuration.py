@@ -265,3 +265,11 @@ def _hash(scheduler: SchedulerConfiguration, with_defaults: configuration_pb2.Co
     digest = hashlib.sha256(scheduler.digest.encode())
     digest.update(rest.SerializeToString(deterministic=True))
     return digest.hexdigest()
+
+
+def configuration_text(configuration: SchedulerConfiguration) -> str:
+    """The YAML text of a configuration without flags and arguments."""
+    lines = ["# built in", f'actions: "{", ".join(configuration.actions)}"', "tiers:"]
+    for tier in configuration.tiers:
+        lines += ["- plugins:", *(f"  - name: {options.name}" for options in tier)]
+    return "\n".join(lines) + "\n"

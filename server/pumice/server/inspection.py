@@ -6,48 +6,29 @@ import asyncio
 import base64
 import binascii
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from pumice.server import errors
 from pumice.server.authorization import current_caller
-from pumice.server.built_in import written
-from pumice.server.checking import check
 from pumice.server.cluster_info import cluster_info, core_info, write_pause
 from pumice.server.cluster_view import JobRow
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.configuration import configuration_text
+from pumice.server.configuration_check import check
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
 from pumice.server.plain_yaml import MAX_TEXT_BYTES
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
-from pumice.server.service import abort
+from pumice.server.service import abort, abort_on_error
 from pumice.server.wire.times import timestamp
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import inspection_service_pb2_grpc
 
-T = TypeVar("T")
-Method = Callable[[Any, Any, Any], Awaitable[T]]
 _DEFAULT_PAGE, MAX_PAGE_SIZE = 500, 5000
 _TOKEN_MARK = ">"
 _LAST_SESSION = 2**63 - 1
-
-
-def answers(method: Method[T]) -> Method[T]:
-    """Ends the call with a status when the method raises an error."""
-
-    @wraps(method)
-    async def call(self: Any, request: Any, context: Any) -> T:
-        try:
-            return await method(self, request, context)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await abort(context, error)
-            raise
-
-    return call
 
 
 def page_of(keys: Sequence[str], size: int, token: str) -> tuple[Sequence[str], str]:
@@ -101,7 +82,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         self._check_slots = asyncio.Semaphore(env.limits.checks_at_once)
         self._checks = 0
 
-    @answers
+    @abort_on_error
     async def ListClusters(  # noqa: N802
         self, request: pb.ListClustersRequest, context: Any
     ) -> pb.ListClustersResponse:
@@ -115,7 +96,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             core=core_info(self._env),
         )
 
-    @answers
+    @abort_on_error
     async def ListQueues(  # noqa: N802
         self, request: pb.ListQueuesRequest, context: Any
     ) -> pb.ListQueuesResponse:
@@ -131,7 +112,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             pause=write_pause(cluster.served.pause),
         )
 
-    @answers
+    @abort_on_error
     async def ListJobs(  # noqa: N802
         self, request: pb.ListJobsRequest, context: Any
     ) -> pb.ListJobsResponse:
@@ -151,7 +132,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
 
         return await asyncio.to_thread(write)
 
-    @answers
+    @abort_on_error
     async def ListNodes(  # noqa: N802
         self, request: pb.ListNodesRequest, context: Any
     ) -> pb.ListNodesResponse:
@@ -171,7 +152,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
 
         return await asyncio.to_thread(write)
 
-    @answers
+    @abort_on_error
     async def ListSessions(  # noqa: N802
         self, request: pb.ListSessionsRequest, context: Any
     ) -> pb.ListSessionsResponse:
@@ -187,7 +168,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             sessions=[records[key].summary for key in page], next_page_token=following
         )
 
-    @answers
+    @abort_on_error
     async def GetSession(  # noqa: N802
         self, request: pb.GetSessionRequest, context: Any
     ) -> pb.GetSessionResponse:
@@ -216,7 +197,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         except errors.ServiceError as error:
             await abort(context, error)
 
-    @answers
+    @abort_on_error
     async def GetConfig(  # noqa: N802
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
@@ -224,7 +205,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         response.core.CopyFrom(core_info(self._env))
         return response
 
-    @answers
+    @abort_on_error
     async def CheckConfig(  # noqa: N802
         self, request: pb.CheckConfigRequest, context: Any
     ) -> pb.CheckConfigResponse:
@@ -306,7 +287,7 @@ def _config(served: ServedCluster) -> pb.GetConfigResponse:
         response.effective_config_hash = effective.hash
         response.configuration.CopyFrom(effective.message)
         if not effective.message.scheduler_conf.strip():
-            response.configuration.scheduler_conf = written(effective.scheduler)
+            response.configuration.scheduler_conf = configuration_text(effective.scheduler)
         response.accepted_time.CopyFrom(timestamp(served.reporter.configured_ns))
     if refused is not None:
         response.rejected.CopyFrom(refused)

@@ -10,9 +10,8 @@ from pumice.core.configuration import DEFAULT_CONFIGURATION
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import PluginRefusedError, Registry
 from pumice.recordings import Recording
-from pumice.server.built_in import written
-from pumice.server.checking import check
-from pumice.server.configuration import ConfigurationRefusedError
+from pumice.server.configuration import ConfigurationRefusedError, configuration_text
+from pumice.server.configuration_check import check
 from pumice.server.errors import ObjectsRejectedError
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
@@ -122,7 +121,7 @@ def cut_before(
 
 def built_in_configuration() -> str:
     """The text of the default configuration."""
-    return written(DEFAULT_CONFIGURATION)
+    return configuration_text(DEFAULT_CONFIGURATION)
 
 
 def check_configuration(

@@ -1,11 +1,14 @@
-"""The last sessions of a cluster, kept for queries."""
+"""The last sessions of a cluster, for queries and for watchers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass
 
 from pumice.core.decisions import Bind, SessionResult
+from pumice.server import errors
+from pumice.server.limits import Limits
 from pumice.server.wire import write_decisions, write_fault, write_timing, write_wait
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import session_pb2
@@ -104,3 +107,48 @@ class History:
         if not self._records:
             return 0, 0
         return self._records[0].number, self._records[-1].number
+
+
+class Watcher:
+    """The queue of one watcher. None in the queue ends the watch."""
+
+    def __init__(self, limit: int) -> None:
+        self.queue: asyncio.Queue[SessionRecord | None] = asyncio.Queue(limit)
+        self.too_slow = False
+
+
+class Watchers:
+    """All watchers of a cluster. Each has its own queue, so a slow watcher delays no other."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._watchers: list[Watcher] = []
+
+    def add(self) -> Watcher:
+        if len(self._watchers) >= self._limits.watchers:
+            limit = self._limits.watchers
+            raise errors.BusyError("watchers", limit, len(self._watchers) + 1)
+        # One more element, for None.
+        watcher = Watcher(self._limits.watcher_sessions + 1)
+        self._watchers.append(watcher)
+        return watcher
+
+    def remove(self, watcher: Watcher) -> None:
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def publish(self, record: SessionRecord) -> None:
+        for watcher in list(self._watchers):
+            if watcher.queue.qsize() < self._limits.watcher_sessions:
+                watcher.queue.put_nowait(record)
+            else:
+                watcher.too_slow = True
+                self._end(watcher)
+
+    def close(self) -> None:
+        for watcher in list(self._watchers):
+            self._end(watcher)
+
+    def _end(self, watcher: Watcher) -> None:
+        self.remove(watcher)
+        watcher.queue.put_nowait(None)

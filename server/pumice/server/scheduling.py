@@ -15,10 +15,10 @@ from pumice.server.decoding import received
 from pumice.server.estimating.answers import set_estimates
 from pumice.server.estimating.estimator import Estimator, read_horizon
 from pumice.server.explaining.explain import Explainer
-from pumice.server.inspection import answers
 from pumice.server.limits import Limits
 from pumice.server.peers import peer_of
 from pumice.server.serialized import ScheduleBytes, read_schedule
+from pumice.server.service import abort_on_error
 from pumice.server.whatif.replica_pool import ReplicaPool
 from pumice.server.whatif.response_cache import ResponseCache
 from pumice.v1 import scheduling_service_pb2 as pb
@@ -84,7 +84,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         self._trials = 0
         self._request_bytes = 0
 
-    @answers
+    @abort_on_error
     async def Schedule(  # noqa: N802
         self, request: pb.ScheduleRequest, context: Any
     ) -> pb.ScheduleResponse:
@@ -208,7 +208,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             raise errors.LimitError("bytes of the answer", limit, len(data))
         return pb.ScheduleResponse.FromString(data)
 
-    @answers
+    @abort_on_error
     async def Explain(  # noqa: N802
         self, request: pb.ExplainRequest, context: Any
     ) -> pb.ExplainResponse:
@@ -226,7 +226,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             response.start_estimate.CopyFrom(estimate)
         return response
 
-    @answers
+    @abort_on_error
     async def EstimateStart(  # noqa: N802
         self, request: pb.EstimateStartRequest, context: Any
     ) -> pb.EstimateStartResponse:

@@ -19,11 +19,10 @@ from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pause import Pause, is_same, required_pause
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
-from pumice.server.responses import write_ack, write_result, write_welcome
+from pumice.server.responses import UnconfirmedStatuses, write_ack, write_result, write_welcome
 from pumice.server.session_timer import SessionTimer, gangs_are_complete
 from pumice.server.state import NO_LARGE_OPS, ClusterState
 from pumice.server.stream import AdapterStream
-from pumice.server.unconfirmed_statuses import UnconfirmedStatuses
 from pumice.server.wire import status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 

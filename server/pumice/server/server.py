@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from pumice.core import kernel
@@ -23,10 +23,8 @@ from pumice.server.addresses import (
     socket_path,
 )
 from pumice.server.administration import AdministrationServicer
-from pumice.server.audit import AuditLog
-from pumice.server.authorization import CallInterceptor
+from pumice.server.authorization import AuditLog, CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
-from pumice.server.cluster_health import ClusterHealth
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import DecodingInterceptor
@@ -60,6 +58,46 @@ SERVICES = (
     recording_service_pb2.DESCRIPTOR.services_by_name["RecordingService"].full_name,
     scheduling_service_pb2.DESCRIPTOR.services_by_name["SchedulingService"].full_name,
 )
+_STATUS = health_pb2.HealthCheckResponse
+# The health service name of a cluster begins with this prefix.
+_CLUSTER_PREFIX = "cluster/"
+
+
+class ClusterHealth:
+    """gRPC health of the core and of each of its clusters. Runs on the loop.
+
+    ``cluster/NAME`` is SERVING while the cluster is scheduled. The empty name and the names of the
+    services are SERVING while the core serves.
+    """
+
+    def __init__(self) -> None:
+        self.servicer = health.aio.HealthServicer()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, services: tuple[str, ...]) -> None:
+        for name in ("", *services):
+            await self.servicer.set(name, _STATUS.SERVING)
+
+    def update(self, cluster: Cluster) -> None:
+        """Called when scheduling of a cluster is paused or resumed."""
+        status = _STATUS.SERVING if cluster.served.pause is None else _STATUS.NOT_SERVING
+        self._set(cluster.name, status)
+
+    def forget(self, cluster: str) -> None:
+        self._set(cluster, _STATUS.SERVICE_UNKNOWN)
+        # The servicer has no method that removes a name, and names must not pile up.
+        known: dict[str, int] = getattr(self.servicer, "_server_status", {})
+        known.pop(f"{_CLUSTER_PREFIX}{cluster}", None)
+
+    def _set(self, cluster: str, status: int) -> None:
+        name = f"{_CLUSTER_PREFIX}{cluster}"
+        setting = self.servicer.set(name, _STATUS.ServingStatus.ValueType(status))
+        task = asyncio.get_running_loop().create_task(setting)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        await self.servicer.enter_graceful_shutdown()
 
 
 @dataclass(frozen=True, slots=True)

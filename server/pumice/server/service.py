@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import grpc
 
@@ -24,6 +25,8 @@ from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
+T = TypeVar("T")
+Method = Callable[[Any, Any, Any], Awaitable[T]]
 _SECOND_NS = 1_000_000_000
 _FIRST_MESSAGE_SECONDS = 5.0
 
@@ -39,6 +42,22 @@ async def abort(context: Any, error: BaseException) -> None:
     if status.code is grpc.StatusCode.INTERNAL:
         log.error("call failed: %s", error, exc_info=unexpected_error(error))
     await context.abort(status.code, status.details, status.trailing_metadata)
+
+
+def abort_on_error(method: Method[T]) -> Method[T]:
+    """Ends the call with a status when the method raises an error."""
+
+    @wraps(method)
+    async def call(self: Any, request: Any, context: Any) -> T:
+        try:
+            return await method(self, request, context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await abort(context, error)
+            raise
+
+    return call
 
 
 async def wait_for_first_message(requests: AsyncIterator[Any]) -> None:

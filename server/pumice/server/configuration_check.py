@@ -1,4 +1,4 @@
-"""Describes each line of a scheduler configuration."""
+"""Checks a configuration and describes each of its lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from typing import Any
 
 from pumice.core.configuration import FLAG_DEFAULTS, Arguments, Catalog
 from pumice.core.configuration.volcano_names import INIT_PARAMETERS, InitParameters
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError, read
 from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
 from pumice.server.plain_yaml import Path, parse
-from pumice.v1 import inspection_service_pb2
+from pumice.v1 import configuration_pb2, inspection_service_pb2
 
 _FIRST_TIER = "asked first; its orders and victims are final"
 _LATER_TIER = "asked where the tiers before it have no answer"
+
+
+def check(
+    configuration: configuration_pb2.Configuration, registry: Registry
+) -> inspection_service_pb2.CheckConfigResponse:
+    """Checks a configuration. Problems are part of the response; nothing is raised."""
+    try:
+        effective = read(configuration, registry)
+    except ConfigurationRefusedError as error:
+        return inspection_service_pb2.CheckConfigResponse(problems=error.problem_messages)
+    catalog = registry.for_compat(configuration.compat).catalog()
+    return inspection_service_pb2.CheckConfigResponse(
+        valid=True,
+        problems=effective.warnings,
+        notes=notes_of(configuration.scheduler_conf, catalog),
+        config_hash=effective.hash,
+    )
 
 
 def notes_of(text: str, catalog: Catalog) -> list[inspection_service_pb2.ConfigurationNote]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pumice.core.decisions import Event, SessionResult
+from pumice.core.decisions import Event, SessionResult, StatusChange
 from pumice.server.cluster_view import ViewPublisher
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.drift import Drift
@@ -28,6 +28,7 @@ from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
 _Response = cluster_service_pb2.ConnectResponse
+_Digests = list[delta_pb2.KindDigest]
 
 
 @dataclass(slots=True)
@@ -97,8 +98,7 @@ class ServedCluster:
         self.observers.on_connection(hello, welcome, self._env.clock.now_ns())
         if not resume:
             return None
-        again = SessionResult(self.state.engine.session, 0, statuses=self._unconfirmed.all())
-        self._send(*self._status_responses(again))
+        self._send_statuses(statuses=self._unconfirmed.all())
         return self.state.applied_seq
 
     def _can_resume(self, hello: cluster_service_pb2.Hello) -> bool:
@@ -243,9 +243,7 @@ class ServedCluster:
             self._held_decisions = None
             self._unconfirmed = UnconfirmedStatuses()
 
-    def end_snapshot(
-        self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]
-    ) -> None:
+    def end_snapshot(self, stream: AdapterStream, seq: int, digests: _Digests) -> None:
         if stream is not self._stream or self._snapshot is None:
             return
         snapshot, self._snapshot, self._snapshot_due_ns = self._snapshot, None, None
@@ -272,9 +270,7 @@ class ServedCluster:
             self.state.engine.require_session()
             self._timer.restart()
 
-    def compare_digests(
-        self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]
-    ) -> None:
+    def compare_digests(self, stream: AdapterStream, seq: int, digests: _Digests) -> None:
         if stream is not self._stream or not self.complete or self._snapshot is not None:
             return
         if seq == self.state.applied_seq:
@@ -293,15 +289,8 @@ class ServedCluster:
 
     def update_pause(self) -> bool:
         """Updates the pause; returns whether it changed."""
-        old, new = self.pause, self._required_pause()
-        if is_same(old, new):
-            return False
-        self.pause = new
-        self._send_events(self.reporter.paused(old, new, self.state.engine))
-        return True
-
-    def _required_pause(self) -> Pause | None:
-        return required_pause(
+        old = self.pause
+        new = required_pause(
             exceeded=self._exceeded,
             connected=self._stream is not None,
             complete=self.complete,
@@ -309,11 +298,11 @@ class ServedCluster:
             drifting=self._drift.paused_kinds,
             now_ns=self._env.clock.now_ns(),
         )
-
-    def _send_events(self, events: tuple[Event, ...]) -> None:
-        if events:
-            result = SessionResult(self.state.engine.session, 0, events=events)
-            self._send(*self._status_responses(result))
+        if is_same(old, new):
+            return False
+        self.pause = new
+        self._send_statuses(events=self.reporter.paused(old, new, self.state.engine))
+        return True
 
     # Sessions.
 
@@ -383,10 +372,14 @@ class ServedCluster:
             self._send(_Response(resync=resync))
         return bool(uids)
 
-    def _status_responses(self, result: SessionResult) -> list[_Response]:
+    def _send_statuses(
+        self, statuses: tuple[StatusChange, ...] = (), events: tuple[Event, ...] = ()
+    ) -> None:
+        """Sends statuses and events that are not the result of a session."""
+        result = SessionResult(self.state.engine.session, 0, statuses=statuses, events=events)
         epoch, size = self._identity[1], self._env.limits.batch_bytes
         batches = status_batches(result, epoch=epoch, batch_bytes=size)
-        return [_Response(status_batch=batch) for batch in batches]
+        self._send(*(_Response(status_batch=batch) for batch in batches))
 
     def _send_result(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         seq, size = self.state.applied_seq, self._env.limits.batch_bytes
@@ -400,6 +393,7 @@ class ServedCluster:
             based_on_seq=seq,
             config_hash=self.state.config_hash,
         )
-        self._send_events(self.reporter.ran_session(result, duration_ns, self.state.engine))
+        events = self.reporter.ran_session(result, duration_ns, self.state.engine)
+        self._send_statuses(events=events)
         self._env.garbage.after_session()
         return made

@@ -16,10 +16,9 @@ from pumice.core.model.selectors import (
     Toleration,
 )
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.explaining.facts import Facts, Subject, gather_facts
+from pumice.server.explaining.facts import Facts, Subject, gather_facts, nearest_names
 from pumice.server.explaining.formatting import counted, of_one_node
 from pumice.server.explaining.job_history import JobHistory
-from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.node_details import with_details
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState

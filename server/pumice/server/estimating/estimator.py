@@ -15,6 +15,7 @@ from pumice.server.core_environment import CoreEnvironment
 from pumice.server.estimating.answers import estimates_of
 from pumice.server.estimating.questions import EstimateQuestion, LevelForecast
 from pumice.server.estimating.run_times import PastRuns
+from pumice.server.explaining.explanation import read_subject
 from pumice.server.explaining.facts import Subject
 from pumice.server.whatif.replica_connection import ReplicaConnection
 from pumice.server.whatif.replica_pool import ReplicaPool
@@ -37,7 +38,7 @@ class Estimator:
     async def estimate(
         self, request: pb.EstimateStartRequest, context: Any
     ) -> pb.EstimateStartResponse:
-        subject = read_subject(request)
+        subject = read_subject(request, nodes=0)
         horizon_ns = read_horizon("horizon", request.horizon)
         cluster = self._clusters.find(request.cluster)
         levels = await self.of_subject(cluster, subject, horizon_ns, self._seconds(context))
@@ -114,17 +115,3 @@ def read_horizon(field: str, message: Duration) -> int:
         problem = f"{horizon_ns / _SECOND_NS:g} s is not between 0 and {most} s"
         raise errors.RequestFieldError(field, problem)
     return horizon_ns
-
-
-def read_subject(request: pb.EstimateStartRequest) -> Subject:
-    """Raises RequestFieldError."""
-    which = request.WhichOneof("subject")
-    if which is None:
-        raise errors.RequestFieldError("subject", "is missing; set job or pod")
-    named = request.job if which == "job" else request.pod
-    for field in ("namespace", "name"):
-        value = getattr(named, field)
-        if not value or "/" in value:
-            problem = f"{value!r} is not a name: it contains '/'" if value else "is missing"
-            raise errors.RequestFieldError(f"{which}.{field}", problem)
-    return Subject(named.namespace, named.name, which == "pod", 0)

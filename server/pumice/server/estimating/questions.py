@@ -6,14 +6,18 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pumice.core.cache.tasks import Task
 from pumice.core.registry import Registry
 from pumice.server import errors
 from pumice.server.estimating.forward_run import Forecast, ForwardRun, RunLimits, Target
 from pumice.server.estimating.levels import Level, RunTimeEstimates
 from pumice.server.estimating.run_times import PastRuns
-from pumice.server.explaining.facts import Subject, candidate_names, find_job_id
-from pumice.server.explaining.names import nearest_names
+from pumice.server.explaining.facts import (
+    Subject,
+    candidate_names,
+    find_job_id,
+    find_task,
+    nearest_names,
+)
 from pumice.server.state import ClusterState
 from pumice.server.whatif.trial import empty_state, prepare
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest
@@ -108,11 +112,8 @@ def find_target(state: ClusterState, subject: Subject) -> tuple[Target, str]:
     """The target, and the name of its pod if it is one. Raises UnknownSubjectError."""
     cache = state.engine.cache
     if subject.is_pod:
-        named = [task for task in cache.tasks.values() if task.name == subject.name]
-        found = [task for task in named if task.key == subject.key]
-        if found:
-            # Of two pods with the same name, the newer one.
-            task: Task = max(found, key=lambda each: each.order_key)
+        task = find_task(state.engine, subject)
+        if task is not None:
             return Target(task.job_id, task.uid), task.name
     else:
         id_ = find_job_id(cache.jobs, subject)

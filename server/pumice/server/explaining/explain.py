@@ -11,12 +11,16 @@ from pumice.server import errors
 from pumice.server.cluster_info import write_pause
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.explaining.completed_reasons import completed_reasons
-from pumice.server.explaining.facts import Facts, Subject, facts_from_view, gather_facts
+from pumice.server.explaining.explanation import make_explanation, read_subject
+from pumice.server.explaining.facts import (
+    Facts,
+    Subject,
+    facts_from_view,
+    gather_facts,
+    nearest_names,
+)
 from pumice.server.explaining.job_history import JobHistory, PastEviction, ReasonPeriod
-from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.sentences import sentence_of
-from pumice.server.explaining.stages import stages_of
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.whatif.replica_pool import ReplicaPool
@@ -50,7 +54,7 @@ class Explainer:
         self._owner_slots: dict[str, asyncio.Semaphore] = {}
 
     async def explain(self, request: ExplainRequest) -> ExplainResponse:
-        subject = _subject(request)
+        subject = _read_subject(request)
         cluster = self._clusters.find(request.cluster)
         max_wait = _max_wait(request)
         subject = await asyncio.to_thread(_with_history, cluster, subject)
@@ -119,21 +123,13 @@ def _with_history(cluster: Cluster, subject: Subject) -> Subject:
     return replace(subject, waits=True, blocking=named)
 
 
-def _subject(request: ExplainRequest) -> Subject:
-    which = request.WhichOneof("subject")
-    if which is None:
-        raise errors.RequestFieldError("subject", "is missing; set job or pod")
-    named = request.job if which == "job" else request.pod
-    for field in ("namespace", "name"):
-        value = getattr(named, field)
-        if not value or "/" in value:
-            problem = f"{value!r} is not a name: it contains '/'" if value else "is missing"
-            raise errors.RequestFieldError(f"{which}.{field}", problem)
+def _read_subject(request: ExplainRequest) -> Subject:
     count = request.nearest_node_count
+    subject = read_subject(request, nodes=count or _DEFAULT_NODES)
     if not 0 <= count <= MAX_NODES:
         problem = f"{count} is not between 0 and {MAX_NODES}"
         raise errors.RequestFieldError("nearest_node_count", problem)
-    return Subject(named.namespace, named.name, which == "pod", count or _DEFAULT_NODES)
+    return subject
 
 
 def _max_wait(request: ExplainRequest) -> float:
@@ -169,16 +165,8 @@ def _explained(
         near = nearest_names(subject.key, facts.names)
         raise errors.UnknownSubjectError(kind, subject.key, near)
     facts.job = job
-    facts.reasons = completed_reasons(facts, history.reasons if history is not None else ())
-    explanation = pb.Explanation(
-        job=job,
-        pod=subject.name if subject.is_pod else "",
-        queue=facts.queue,
-        phase=facts.phase,
-        blocking_pod=facts.blocking,
-        nearest_nodes=facts.nearest,
-        stages=stages_of(facts, facts.reasons),
-    )
+    reasons = history.reasons if history is not None else ()
+    explanation = make_explanation(facts, subject, reasons)
     if history is not None:
         _add_history(explanation, history, subject)
     elif evicted is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -28,6 +28,9 @@ _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.
 MAX_PLACEMENTS = 3
 _UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MAX_NAMES = 5_000
+# Number and least similarity of the names that are suggested for a misspelled one.
+_SUGGESTED_NAMES = 3
+_LEAST_SIMILARITY = 0.5
 
 
 @dataclass(slots=True)
@@ -182,12 +185,8 @@ def _add_pod_state(view: ClusterView, subject: Subject, facts: Facts) -> bool:
 
 
 def _find_pod(engine: Engine, subject: Subject, facts: Facts) -> Task | None:
-    # Names are compared first, because a large cluster has a hundred thousand pods.
-    named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
-    found = [task for task in named if task.key == subject.key]
-    if found:
-        # Of two pods with the same name, the newer one.
-        task = max(found, key=lambda each: each.order_key)
+    task = find_task(engine, subject)
+    if task is not None:
         facts.pod, facts.pod_uid = task.name, task.uid
         facts.pod_status, facts.pod_node = task.status, task.node_name
         return task
@@ -196,6 +195,14 @@ def _find_pod(engine: Engine, subject: Subject, facts: Facts) -> Task | None:
         facts.pod, facts.pod_is_ours = subject.name, False
         facts.pod_scheduler = foreign.spec.scheduler_name
     return None
+
+
+def find_task(engine: Engine, subject: Subject) -> Task | None:
+    """The pod of this name; of two pods with the same name, the newer one."""
+    # Names are compared first, because a large cluster has a hundred thousand pods.
+    named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
+    found = [task for task in named if task.key == subject.key]
+    return max(found, key=lambda each: each.order_key, default=None)
 
 
 def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None:
@@ -247,6 +254,17 @@ def candidate_names(engine: Engine, subject: Subject) -> list[str]:
         near = get_close_matches(subject.namespace, there, n=1, cutoff=0.5)
         found = [key for key in names if near and key.startswith(f"{near[0]}/")]
     return found[:MAX_NAMES]
+
+
+def nearest_names(key: str, names: Sequence[str]) -> list[str]:
+    """Similar names in the namespace, then the same name in other namespaces, then similar keys."""
+    namespace, _, name = key.partition("/")
+    beside = {each.partition("/")[2]: each for each in names if each.startswith(f"{namespace}/")}
+    found = [beside[near] for near in get_close_matches(name, beside, n=_SUGGESTED_NAMES)]
+    found += [each for each in names if each.partition("/")[2] == name and each not in found]
+    return found[:_SUGGESTED_NAMES] or get_close_matches(
+        key, names, n=_SUGGESTED_NAMES, cutoff=_LEAST_SIMILARITY
+    )
 
 
 # Facts that need a session with plugins.

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.tasks import Task
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.server.explaining.node_details import with_details
-from pumice.server.explaining.node_figures import with_figures
+from pumice.server.explaining.node_details import with_details, with_figures
 from pumice.v1 import explanation_pb2
 
 # The cost of a refusal. It exceeds any shortage, because resources become free and labels stay.

@@ -7,10 +7,17 @@ from collections.abc import Iterator
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import Operator, Requirement, TaintEffect
+from pumice.core.plugins import nodegroup
 from pumice.core.plugins.predicates import interpod, node_filters
+from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY
+from pumice.core.session.feasibility.figures import USAGE
+from pumice.core.session.session import Session
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
 _SHOWN_DETAILS = 3
+_SECOND_NS = 10**9
+# Reasons of the plugin usage, with the resource that they concern.
+_MEASURED = {TOO_MUCH_CPU: "cpu", TOO_MUCH_MEMORY: "memory"}
 # Reasons of Volcano's and of kube-batch's predicates. Whole reasons are compared, because the name
 # of a resource may contain any word.
 TAINTED = frozenset({node_filters.TAINTED, "node(s) had taints that the pod didn't tolerate"})
@@ -34,6 +41,22 @@ def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
         return reason
     more = f" and {len(found) - _SHOWN_DETAILS} more" if len(found) > _SHOWN_DETAILS else ""
     return f"{reason}: {', '.join(found[:_SHOWN_DETAILS])}{more}"
+
+
+def with_figures(reason: str, session: Session, node: str) -> str:
+    """The reason with the measured load and its age, or with the group of the node."""
+    key = _MEASURED.get(reason)
+    if key is not None:
+        figures = session.data(USAGE).get(node)
+        percent, time = figures.get(key), figures.get("time")
+        if isinstance(percent, float | int) and isinstance(time, float | int):
+            age = max(session.now_ns / _SECOND_NS - time, 0.0)
+            return f"{reason} It was {percent:.0f} % {age:.0f} s ago"
+    if reason in (nodegroup.NO_AFFINITY, nodegroup.NOT_ALLOWED):
+        held = session.cache.nodes.get(node)
+        group = "" if held is None else held.labels.get(nodegroup.NODE_GROUP, "")
+        return f"{reason}: its group is {group}"
+    return reason
 
 
 def _taints(spec: PodSpec, node: Node) -> Iterator[str]:

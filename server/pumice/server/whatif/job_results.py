@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.model.status import TaskStatus
-from pumice.server.explaining.facts import Facts, Subject
-from pumice.server.explaining.names import nearest_names
-from pumice.server.explaining.trial_explanation import explain_in_trial
+from pumice.server.explaining.explanation import explain_in_trial
+from pumice.server.explaining.facts import Facts, Subject, nearest_names
 from pumice.server.state import ClusterState
 from pumice.server.whatif.empty_cluster import EmptyCluster
 from pumice.server.whatif.request_objects import RequestObjects

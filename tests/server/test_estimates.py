@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from pumice.server.estimating.estimator import MAX_HORIZON_NS
+from pumice.server.estimating.forecasts import MAX_ESTIMATED_JOBS
 from pumice.server.estimating.levels import RUN_TIME
-from pumice.server.estimating.questions import MAX_ESTIMATED_JOBS
 from pumice.server.limits import Limits
 from pumice.v1 import estimate_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2

@@ -11,8 +11,7 @@ from pumice.core.deltas import Deleted, PodsUpserted, Upserted
 from pumice.core.engine import Engine
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.recordings import Recording
-from pumice.server.estimating.learning import learn_ends
-from pumice.server.estimating.recorded_runs import learn_path, learn_recording
+from pumice.server.estimating.learning import learn_ends, learn_path, learn_recording
 from pumice.server.estimating.run_times import (
     MAX_GRACES,
     MAX_RUNS_OF_QUEUE,

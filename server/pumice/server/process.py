@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pumice.server.core_environment import CoreEnvironment, ReplicaOptions
-from pumice.server.estimating.recorded_runs import learn_path
+from pumice.server.estimating.learning import learn_path
 from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.tls import TlsFiles

@@ -12,7 +12,7 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import received
-from pumice.server.estimating.answers import set_estimates
+from pumice.server.estimating.estimates import set_estimates
 from pumice.server.estimating.estimator import Estimator, read_horizon
 from pumice.server.explaining.explain import Explainer
 from pumice.server.limits import Limits

@@ -12,8 +12,8 @@ from pumice.server import errors
 from pumice.server.cluster_info import write_pause
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.estimating.answers import estimates_of
-from pumice.server.estimating.questions import EstimateQuestion, LevelForecast
+from pumice.server.estimating.estimates import estimates_of
+from pumice.server.estimating.forecasts import ForecastRequest, LevelForecast
 from pumice.server.estimating.run_times import PastRuns
 from pumice.server.explaining.explanation import read_subject
 from pumice.server.explaining.facts import Subject
@@ -62,8 +62,8 @@ class Estimator:
     async def of_subject(
         self, cluster: Cluster, subject: Subject, horizon_ns: int, seconds: float
     ) -> list[LevelForecast]:
-        question = EstimateQuestion(cluster.served.run_times.past(), horizon_ns, subject)
-        return await self._ask(lambda: self._replicas.of(cluster), question, seconds)
+        wanted = ForecastRequest(cluster.served.run_times.past(), horizon_ns, subject)
+        return await self._forecast(lambda: self._replicas.of(cluster), wanted, seconds)
 
     async def of_request(
         self, request: bytes, cluster: Cluster | None, horizon_ns: int, seconds: float
@@ -71,18 +71,18 @@ class Estimator:
         """The estimates for the jobs of a Schedule request, by job."""
         past = PastRuns() if cluster is None else cluster.served.run_times.past()
         most = self._env.limits.trial_objects
-        question = EstimateQuestion(past, horizon_ns, request=request, max_objects=most)
+        wanted = ForecastRequest(past, horizon_ns, schedule_request=request, max_objects=most)
 
         def replica() -> Awaitable[ReplicaConnection]:
             return self._replicas.inline() if cluster is None else self._replicas.of(cluster)
 
-        found = estimates_of(await self._ask(replica, question, seconds), horizon_ns)
+        found = estimates_of(await self._forecast(replica, wanted, seconds), horizon_ns)
         return {target.job: estimate for target, estimate in found.items()}
 
-    async def _ask(
+    async def _forecast(
         self,
         replica: Callable[[], Awaitable[ReplicaConnection]],
-        question: EstimateQuestion,
+        wanted: ForecastRequest,
         seconds: float,
     ) -> list[LevelForecast]:
         limits = self._env.limits
@@ -95,7 +95,7 @@ class Estimator:
                 connection = await replica()
                 now_ns = self._env.clock.now_ns()
                 memory = limits.trial_memory_bytes
-                return await connection.estimate(question, now_ns, seconds, memory)
+                return await connection.estimate(wanted, now_ns, seconds, memory)
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:

@@ -11,10 +11,9 @@ from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.explanation import explain_in_trial
 from pumice.server.explaining.facts import Facts, Subject, nearest_names
 from pumice.server.state import ClusterState
-from pumice.server.whatif.empty_cluster import EmptyCluster
 from pumice.server.whatif.request_objects import RequestObjects
 from pumice.server.whatif.shortages import shortages_of
-from pumice.server.whatif.verdicts import is_held, is_limited, verdict_of
+from pumice.server.whatif.verdicts import EmptyCluster, is_held, is_limited, verdict_of
 from pumice.server.wire import write_decision, write_reason
 from pumice.v1 import job_result_pb2 as pb
 from pumice.v1.explanation_pb2 import Explanation
@@ -196,9 +195,9 @@ class JobResults:
             result.verdict = pb.JOB_VERDICT_AFTER_EVICTIONS
             result.sentence = _after_evictions(result)
         else:
-            result.verdict = self._why(job, facts)
+            result.verdict = self._verdict(job, facts)
 
-    def _why(self, job: Job, facts: Facts) -> pb.JobVerdict.ValueType:
+    def _verdict(self, job: Job, facts: Facts) -> pb.JobVerdict.ValueType:
         if is_held(facts.reasons):
             return pb.JOB_VERDICT_HELD
         if facts.too_large or not facts.node_count:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
+from pumice.server.estimating.forecasts import ForecastRequest, LevelForecast
 from pumice.server.estimating.levels import LEVELS
-from pumice.server.estimating.questions import EstimateQuestion, LevelForecast
 from pumice.server.explaining.facts import Facts, Subject
 from pumice.server.limits import Limits
 from pumice.server.whatif import frames
@@ -143,12 +143,12 @@ class ReplicaConnection:
         return answer
 
     async def estimate(
-        self, question: EstimateQuestion, now_ns: int, seconds: float, memory_bytes: int
+        self, request: ForecastRequest, now_ns: int, seconds: float, memory_bytes: int
     ) -> list[LevelForecast]:
         """The forecasts of all levels, on the same state."""
         pending = self._register(len(LEVELS))
         most = (int(seconds) + 1, memory_bytes)
-        self.send(frames.ESTIMATE, tuple(pending), question, now_ns, *most)
+        self.send(frames.ESTIMATE, tuple(pending), request, now_ns, *most)
         return await self._wait(pending, seconds)
 
     async def _request(self, seconds: float, verb: str, *values: Any) -> Any:

@@ -15,6 +15,7 @@ from pumice.core.decisions import (
     SessionResult,
 )
 from pumice.core.deltas import ClusterObject
+from pumice.server.clusters import Cluster
 from pumice.server.served import ServedCluster
 from pumice.server.state import ClusterState
 from pumice.server.whatif.replica_connection import ReplicaConnection
@@ -32,20 +33,46 @@ class ReplicaCheckpoint:
 
 
 class ReplicaFeed:
-    """An observer that sends all changes of a cluster to its replica."""
+    """The replica of one cluster: an observer that sends all changes to the replica process."""
 
-    def __init__(self, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection = connection
+    def __init__(
+        self, cluster: Cluster, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.cluster = cluster
+        self.connection = connection
         self._loop = loop
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the process runs and gets the changes of the cluster."""
+        return self.connection.is_alive and self in self.cluster.served.observers
+
+    def begin(self, served: ServedCluster) -> ReplicaCheckpoint | None:
+        """Begins to observe the cluster; returns the checkpoint that precedes the changes.
+
+        Runs on the owner's thread. None: a snapshot is being received.
+        """
+        if not served.is_settled or served.state.effective is None:
+            return None
+        with served.views.while_busy(served.state):
+            checkpoint = served.state.engine.checkpoint()
+        served.observers.add(self)
+        values = {
+            "configuration": served.state.effective.message.SerializeToString(),
+            "capabilities": tuple(served.state.capabilities),
+            "seq": served.state.applied_seq,
+            "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
+        }
+        return ReplicaCheckpoint(values, list(checkpoint.objects))
 
     def _send(self, *frame: Any) -> None:
         # The loop may be closed already when the process ends.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._connection.send, *frame)
+            self._loop.call_soon_threadsafe(self.connection.send, *frame)
 
     def _end(self) -> None:
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._connection.end)
+            self._loop.call_soon_threadsafe(self.connection.end)
 
     def on_connection(
         self,
@@ -71,7 +98,7 @@ class ReplicaFeed:
         now_ns: int,
     ) -> None:
         def send() -> None:
-            self._connection.send("on_batch", batch.SerializeToString(), now_ns)
+            self.connection.send("on_batch", batch.SerializeToString(), now_ns)
 
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(send)
@@ -114,22 +141,3 @@ class ReplicaFeed:
             *("on_session", result.session, result.now_ns, orders, statuses),
             *(ledger, times, devices),
         )
-
-
-def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:
-    """Adds the feed to the observers of a cluster; returns the checkpoint that precedes it.
-
-    Runs on the owner's thread. None: a snapshot is being received.
-    """
-    if not served.is_settled or served.state.effective is None:
-        return None
-    with served.views.while_busy(served.state):
-        checkpoint = served.state.engine.checkpoint()
-    served.observers.add(feed)
-    values = {
-        "configuration": served.state.effective.message.SerializeToString(),
-        "capabilities": tuple(served.state.capabilities),
-        "seq": served.state.applied_seq,
-        "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
-    }
-    return ReplicaCheckpoint(values, list(checkpoint.objects))

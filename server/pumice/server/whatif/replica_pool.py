@@ -9,26 +9,13 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster
 from pumice.server.core_environment import ReplicaOptions
 from pumice.server.whatif.replica_connection import ReplicaConnection
-from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed, start_feed
+from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed
 
 log = logging.getLogger("pumice.server")
 _INLINE = "inline requests"
 _SECOND_NS = 1_000_000_000
 # Number of checks within the idle time.
 _CHECKS_WHILE_IDLE = 4
-
-
-class _ClusterReplica:
-    """The replica of one cluster: its process and its feed."""
-
-    def __init__(self, cluster: Cluster, connection: ReplicaConnection, feed: ReplicaFeed) -> None:
-        self.cluster = cluster
-        self.connection = connection
-        self.feed = feed
-
-    @property
-    def is_current(self) -> bool:
-        return self.connection.is_alive and self.feed in self.cluster.served.observers
 
 
 class ReplicaPool:
@@ -38,7 +25,7 @@ class ReplicaPool:
         self._options = options
         self._reaping: asyncio.Task[None] | None = None
         self._inline: ReplicaConnection | None = None
-        self._by_cluster: dict[str, _ClusterReplica] = {}
+        self._by_cluster: dict[str, ReplicaFeed] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         # Connections that are not being stopped.
         self._connections: set[ReplicaConnection] = set()
@@ -104,7 +91,7 @@ class ReplicaPool:
     async def _start(self, cluster: Cluster) -> ReplicaConnection:
         loop = asyncio.get_running_loop()
         connection = self._new_connection(cluster.name)
-        replica = _ClusterReplica(cluster, connection, ReplicaFeed(connection, loop))
+        replica = ReplicaFeed(cluster, connection, loop)
         connection.queue_frames()
         try:
             checkpoint, _ = await asyncio.gather(_checkpoint(replica), _start_early(replica))
@@ -148,9 +135,9 @@ class ReplicaPool:
         if lock is not None and not lock.locked():
             del self._locks[cluster.name]
 
-    def _drop(self, replica: _ClusterReplica) -> None:
-        observers, feed = replica.cluster.served.observers, replica.feed
-        replica.cluster.owner.post(lambda: observers.remove(feed))
+    def _drop(self, replica: ReplicaFeed) -> None:
+        observers = replica.cluster.served.observers
+        replica.cluster.owner.post(lambda: observers.remove(replica))
         if self._by_cluster.get(replica.cluster.name) is replica:
             del self._by_cluster[replica.cluster.name]
         self._stop_connection(replica.connection)
@@ -185,16 +172,15 @@ class ReplicaPool:
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
 
-async def _checkpoint(replica: _ClusterReplica) -> ReplicaCheckpoint:
+async def _checkpoint(replica: ReplicaFeed) -> ReplicaCheckpoint:
     """The checkpoint of the cluster, made by the owner between two sessions."""
-    cluster, feed = replica.cluster, replica.feed
-    checkpoint = await cluster.owner.call(lambda served: start_feed(served, feed))
+    checkpoint = await replica.cluster.owner.call(replica.begin)
     if checkpoint is None:
-        raise errors.NotReadyError(cluster.name)
+        raise errors.NotReadyError(replica.cluster.name)
     return checkpoint
 
 
-async def _start_early(replica: _ClusterReplica) -> None:
+async def _start_early(replica: ReplicaFeed) -> None:
     """Starts the process while the owner makes the checkpoint, if the state is complete."""
     if replica.cluster.served.complete:
         await replica.connection.start()

@@ -21,20 +21,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
 from pumice.server.errors import LimitError
+from pumice.server.estimating.forecasts import forecast
 from pumice.server.estimating.levels import LEVELS
-from pumice.server.estimating.questions import forecast
 from pumice.server.explaining.facts import Subject, gather_facts
-from pumice.server.ops import NumberedOp, OpReader
-from pumice.server.plugins import installed_registry
-from pumice.server.state import ClusterState
 from pumice.server.status import status_of
 from pumice.server.whatif import frames
+from pumice.server.whatif.replica import Replica
 from pumice.server.whatif.trial import run_inline, run_trial
-from pumice.server.whatif.warming import Warming
-from pumice.v1 import configuration_pb2, delta_pb2
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
 _READ_BYTES = 1 << 20
@@ -51,99 +46,6 @@ class _Trial:
     memory_bytes: int
 
 
-class Replica:
-    """A copy of the state of a cluster, which frames from the core update."""
-
-    def __init__(self) -> None:
-        self.registry = installed_registry()
-        self.state: ClusterState | None = None
-        self._reader = OpReader()
-        self._objects: list[Any] = []
-        self._start_values: dict[str, Any] = {}
-        self._held_decisions: frozenset[str] | None = None
-        self._kinds: frozenset[int] = frozenset()
-        self._pending: list[NumberedOp] = []
-
-    def begin(self, values: dict[str, Any]) -> None:
-        # While the copy is built, a collection would find nothing and scan much.
-        gc.disable()
-        self._start_values = values
-        self._objects = []
-
-    def add_objects(self, items: list[Any]) -> None:
-        self._objects += items
-
-    def complete(self) -> None:
-        """Builds the state from all objects."""
-        base, state = self._start_values, ClusterState(self.registry, "whatif-")
-        state.configure(configuration_pb2.Configuration.FromString(base["configuration"]))
-        state.set_capabilities(base["capabilities"])
-        state.applied_seq = base["seq"]
-        checkpoint: Checkpoint = base["checkpoint"]
-        object.__setattr__(checkpoint, "objects", tuple(self._objects))
-        state.engine.restore(checkpoint)
-        self.state, self._objects, self._start_values = state, [], {}
-        gc.collect()
-        # The collector would write to, and so copy, pages that forks share.
-        gc.freeze()
-        gc.enable()
-
-    def on_connection(self, capabilities: tuple[int, ...], decision_ids: frozenset[str]) -> None:
-        if self.state is not None:
-            self.state.set_capabilities(capabilities)
-            self._held_decisions = decision_ids
-
-    def on_snapshot_begin(self, kinds: frozenset[int]) -> None:
-        self._kinds, self._pending = kinds, []
-
-    def on_batch(self, batch: bytes, now_ns: int) -> None:
-        if self.state is None:
-            return
-        message = delta_pb2.DeltaBatch.FromString(batch)
-        ops = self._reader.read_batch(message)
-        if self._kinds:
-            self._pending += ops
-        else:
-            self.state.apply(ops, now_ns)
-
-    def on_snapshot_end(self, seq: int, now_ns: int) -> None:
-        if self.state is None:
-            return
-        if self._kinds:
-            ops = self.state.resynced(self._kinds, self._pending, now_ns)
-            self.state.apply(ops, now_ns)
-        self._kinds, self._pending = frozenset(), []
-        self.state.applied_seq = max(self.state.applied_seq, seq)
-
-    def on_skipped_session(self, now_ns: int) -> None:
-        """Drops lost and expired decisions, as the core does before every session."""
-        if self.state is None:
-            return
-        if self._held_decisions is not None:
-            self.state.engine.forget_lost(self._held_decisions, now_ns)
-            self._held_decisions = None
-        self.state.expire(now_ns)
-
-    def on_session(
-        self,
-        session: int,
-        now_ns: int,
-        orders: list[Any],
-        statuses: list[Any],
-        ledger: Any,
-        times: dict[str, int],
-        devices: Any,
-    ) -> None:
-        self.on_skipped_session(now_ns)
-        if self.state is not None:
-            self.state.engine.follow(session, now_ns, orders, statuses)
-            self.state.engine.cache.plugin_times.update(times)
-            if ledger is not None:
-                self.state.engine.cache.storage.ledger.restore(ledger)
-            if devices is not None:
-                self.state.engine.cache.devices.ledger.restore(devices)
-
-
 class ReplicaProcess:
     """Reads frames, forks trials and forwards their results."""
 
@@ -152,7 +54,6 @@ class ReplicaProcess:
         self._target = target
         self._replica = Replica()
         self._frames = frames.FrameBuffer()
-        self._warming = Warming()
         self._trials: dict[int, _Trial] = {}
         self._selector = selectors.DefaultSelector()
         self._verbs: dict[str, Callable[..., None]] = {
@@ -218,16 +119,15 @@ class ReplicaProcess:
         def work() -> bytes:
             return self._scheduled(request, now_ns, max_objects).SerializeToString()
 
-        if self._replica.state is not None:
-            self._warming.prepare(self._replica.state.engine, now_ns)
+        self._replica.warm(now_ns)
         self._fork(id_, work, seconds, memory_bytes)
 
     def _estimate(
-        self, ids: tuple[int, ...], question: Any, now_ns: int, seconds: int, memory_bytes: int
+        self, ids: tuple[int, ...], request: Any, now_ns: int, seconds: int, memory_bytes: int
     ) -> None:
         """Forks once for each level, on the same state."""
         for id_, level in zip(ids, LEVELS, strict=True):
-            work = partial(forecast, self._replica, question, level, now_ns, seconds)
+            work = partial(forecast, self._replica, request, level, now_ns, seconds)
             self._fork(id_, work, seconds, memory_bytes)
 
     def _fork(self, id_: int, work: Callable[[], Any], seconds: int, memory_bytes: int) -> None:

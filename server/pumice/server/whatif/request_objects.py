@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pumice.core.model.pod import Pod
 from pumice.manifests import TooManyObjectsError, translate_texts
 from pumice.server import errors
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState
-from pumice.server.whatif.live_names import LiveNames
 from pumice.server.whatif.problems import Problems
 from pumice.server.whatif.request_checks import RequestChecks
-from pumice.server.wire import kind_word
+from pumice.server.wire import kind_type, kind_word
 from pumice.server.wire.groups import write_queue
 from pumice.v1 import delta_pb2, group_pb2, object_pb2
 from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest
@@ -20,6 +20,45 @@ from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 # Maximum number of objects in an error.
 MAX_REJECTED = 100
+# Kinds that share one store, in which keys begin with the kind.
+_WORKLOADS = {
+    object_pb2.KIND_SERVICE: "Service",
+    object_pb2.KIND_REPLICA_SET: "ReplicaSet",
+    object_pb2.KIND_REPLICATION_CONTROLLER: "ReplicationController",
+    object_pb2.KIND_STATEFUL_SET: "StatefulSet",
+}
+
+
+class _LiveNames:
+    """Looks up objects in the engine's cache."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._cache = state.engine.cache
+        self._pods: dict[str, str] | None = None
+
+    def uid_of(self, kind: int, key: str) -> str:
+        """The uid of an object; empty: it does not exist."""
+        type_ = kind_type(kind)
+        if type_ is None:
+            return ""
+        if type_ is Pod:
+            return self._pod_uids().get(key, "")
+        word = _WORKLOADS.get(object_pb2.Kind.ValueType(kind))
+        return self._cache.uid_named(type_, f"{word}/{key}" if word else key)
+
+    def has(self, ref: object_pb2.ObjectRef) -> bool:
+        """Whether an object with this kind and uid exists."""
+        type_ = kind_type(ref.kind)
+        if type_ is Pod:
+            return ref.uid in self._cache.tasks or ref.uid in self._cache.foreign
+        return type_ is not None and self._cache.stores.of(type_).by_uid(ref.uid) is not None
+
+    def _pod_uids(self) -> dict[str, str]:
+        if self._pods is None:
+            foreign = self._cache.foreign.values()
+            self._pods = {pod.key: pod.uid for pod in foreign}
+            self._pods |= {task.key: task.uid for task in self._cache.tasks.values()}
+        return self._pods
 
 
 class RequestObjects:
@@ -32,7 +71,7 @@ class RequestObjects:
         self._request = request
         self._max_objects = max_objects
         self._is_live = request.WhichOneof("source") == "cluster"
-        self._names = LiveNames(state)
+        self._names = _LiveNames(state)
         self._ops: list[delta_pb2.Op] = []
         # The manifest and the job of each object, by kind and uid.
         self._sources: dict[tuple[int, str], str] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pumice.server.estimating.forecasts import LevelForecast
 from pumice.server.estimating.forward_run import Forecast, Start, Target, Verdict
 from pumice.server.estimating.levels import Source
-from pumice.server.estimating.questions import LevelForecast
 from pumice.server.wire import write_reason
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import estimate_pb2 as pb

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from pumice.core.registry import Registry
 from pumice.server import errors
 from pumice.server.estimating.forward_run import Forecast, ForwardRun, RunLimits, Target
 from pumice.server.estimating.levels import Level, RunTimeEstimates
@@ -19,6 +17,7 @@ from pumice.server.explaining.facts import (
     nearest_names,
 )
 from pumice.server.state import ClusterState
+from pumice.server.whatif.replica import Replica
 from pumice.server.whatif.trial import empty_state, prepare
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest
 
@@ -29,14 +28,14 @@ _WORKING_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateQuestion:
+class ForecastRequest:
     """A request for the start of one job or pod, or of the jobs of a Schedule request."""
 
     past: PastRuns
     horizon_ns: int
-    # None: the jobs of the request.
+    # None: the jobs of the Schedule request.
     subject: Subject | None = None
-    request: bytes = b""
+    schedule_request: bytes = b""
     max_objects: int | None = None
 
 
@@ -51,64 +50,57 @@ class LevelForecast:
     pods: dict[str, str] = field(default_factory=dict)
 
 
-class HasState(Protocol):
-    """A replica: the state of a cluster, or none where requests contain all their objects."""
-
-    registry: Registry
-    state: ClusterState | None
-
-
 def forecast(
-    replica: HasState, question: EstimateQuestion, level: Level, now_ns: int, seconds: float
+    replica: Replica, request: ForecastRequest, level: Level, now_ns: int, seconds: float
 ) -> LevelForecast:
     """Computes the forecast for one level. It changes the state, so only a fork calls it.
 
     Raises UnknownSubjectError and the errors of a trial.
     """
     late = time.monotonic() + seconds * _WORKING_SHARE
-    limits = RunLimits(question.horizon_ns, is_late=lambda: time.monotonic() > late)
+    limits = RunLimits(request.horizon_ns, is_late=lambda: time.monotonic() > late)
     state = replica.state
-    if question.subject is not None:
+    if request.subject is not None:
         assert state is not None
-        return run_level(state, question, level, now_ns, limits)
-    request = ScheduleRequest.FromString(question.request)
-    if request.WhichOneof("source") == "inline" or state is None:
+        return _forecast_subject(state, request, level, now_ns, limits)
+    schedule = ScheduleRequest.FromString(request.schedule_request)
+    if schedule.WhichOneof("source") == "inline" or state is None:
         state = empty_state(replica.registry)
-    return run_request(state, request, question, level, now_ns, limits)
+    return _forecast_schedule(state, schedule, request, level, now_ns, limits)
 
 
-def run_level(
-    state: ClusterState, question: EstimateQuestion, level: Level, now_ns: int, limits: RunLimits
+def _forecast_subject(
+    state: ClusterState, request: ForecastRequest, level: Level, now_ns: int, limits: RunLimits
 ) -> LevelForecast:
-    assert question.subject is not None
-    target, pod = find_target(state, question.subject)
+    assert request.subject is not None
+    target, pod = _find_target(state, request.subject)
     seq = state.applied_seq
-    run = ForwardRun(state, RunTimeEstimates(question.past, level), now_ns, limits)
+    run = ForwardRun(state, RunTimeEstimates(request.past, level), now_ns, limits)
     pods = {target.pod_uid: pod} if pod else {}
     return LevelForecast(run.run([target]), now_ns, seq, pods)
 
 
-def run_request(
+def _forecast_schedule(
     state: ClusterState,
-    request: ScheduleRequest,
-    question: EstimateQuestion,
+    schedule: ScheduleRequest,
+    request: ForecastRequest,
     level: Level,
     now_ns: int,
     limits: RunLimits,
 ) -> LevelForecast:
-    """Forecasts the jobs of the request, or all waiting jobs if the request contains no jobs."""
+    """Forecasts the jobs of a Schedule request, or all waiting jobs if it contains no jobs."""
     seq = state.applied_seq
-    asked, now_ns = prepare(state, request, now_ns, question.max_objects)
+    objects, now_ns = prepare(state, schedule, now_ns, request.max_objects)
     jobs = state.engine.cache.jobs
-    names = list(asked.jobs)
-    if not names and not asked.loose_pods:
+    names = list(objects.jobs)
+    if not names and not objects.loose_pods:
         names = [id_ for id_, job in sorted(jobs.items()) if job.group and job.index.pending]
     targets = [Target(name) for name in names if name in jobs][:MAX_ESTIMATED_JOBS]
-    run = ForwardRun(state, RunTimeEstimates(question.past, level), now_ns, limits)
+    run = ForwardRun(state, RunTimeEstimates(request.past, level), now_ns, limits)
     return LevelForecast(run.run(targets), now_ns, seq)
 
 
-def find_target(state: ClusterState, subject: Subject) -> tuple[Target, str]:
+def _find_target(state: ClusterState, subject: Subject) -> tuple[Target, str]:
     """The target, and the name of its pod if it is one. Raises UnknownSubjectError."""
     cache = state.engine.cache
     if subject.is_pod:

@@ -16,11 +16,10 @@ from pumice.server.errors import ObjectsRejectedError
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry, registry_with
-from pumice.server.replaying import cutting
-from pumice.server.replaying.comparison import Comparison, compare
-from pumice.server.replaying.departure import depart
+from pumice.server.replaying import excerpts
+from pumice.server.replaying.comparison import Comparison, compare, depart
 from pumice.server.replaying.differences import Difference
-from pumice.server.replaying.excerpt import Excerpt, cut_session
+from pumice.server.replaying.excerpts import Excerpt
 from pumice.server.session_timer import gangs_are_complete
 from pumice.server.state import ClusterState
 from pumice.server.whatif.trial import run_inline
@@ -106,7 +105,7 @@ def compare_recording(
 
 def excerpt(recording: Recording, session: int) -> Excerpt:
     """The cluster before a recorded session. Raises RecordingError if the session is missing."""
-    return cut_session(recording, installed_registry(), session)
+    return excerpts.cut_session(recording, installed_registry(), session)
 
 
 def cut_before(
@@ -116,7 +115,7 @@ def cut_before(
 
     Raises RecordingError if there is no such session.
     """
-    return cutting.cut_before(entries, installed_registry(), from_ns, source)
+    return excerpts.cut_before(entries, installed_registry(), from_ns, source)
 
 
 def built_in_configuration() -> str:

@@ -43,8 +43,8 @@ def run_core(
     """Runs a core with the options of the command. Raises InputError and RecordingError."""
     recording = None
     if record is not None:
-        longest_ns = int(record_minutes * _MINUTE_NS)
-        recording = RecordingOptions(record, record_mib * _MIB, longest_ns, record_keep)
+        max_age_ns = int(record_minutes * _MINUTE_NS)
+        recording = RecordingOptions(record, record_mib * _MIB, max_age_ns, record_keep)
         recording.check()
     replicas = ReplicaOptions(replica_at_start, int(replica_idle_minutes * _MINUTE_NS))
     env = CoreEnvironment(recording=recording, replicas=replicas)

@@ -31,7 +31,7 @@ def read_subject(request: ExplainRequest | EstimateStartRequest, nodes: int) -> 
 
 
 def make_explanation(facts: Facts, subject: Subject, reasons: tuple[Reason, ...]) -> pb.Explanation:
-    """An explanation without history, placements and sentence. Completes the reasons of the facts."""
+    """An explanation without history, placements and sentence; completes the reasons."""
     facts.reasons = _completed_reasons(facts, reasons)
     return pb.Explanation(
         job=facts.job,

@@ -1,18 +1,21 @@
-"""Replays a whole recording and compares the results."""
+"""Replays a recording and compares the results: to its end, or up to the first departure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
 from pumice.recordings import Recording
 from pumice.server.garbage import GarbageControl
 from pumice.server.recording.entries import plugin_versions
 from pumice.server.replaying.differences import Difference, differences
 from pumice.server.replaying.playback import Playback
+from pumice.server.state import ClusterState
 from pumice.server.versions import own_version
 from pumice.v1 import recording_pb2
+from pumice.v1.recording_pb2 import RecordingEntry
 
 
 @dataclass(slots=True)
@@ -120,3 +123,50 @@ def _warnings(header: recording_pb2.RecordingHeader, registry: Registry) -> list
     if header.core_version != own:
         return [f"recorded by pumice {header.core_version}, replayed by {own}"]
     return warnings
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """The first session that decides differently, and the state of the cluster after it.
+
+    A what-if run continues from there.
+    """
+
+    # Number of sessions that began before this one.
+    before: int
+    result: SessionResult
+    state: ClusterState
+
+
+def depart(
+    entries: Iterable[RecordingEntry],
+    registry: Registry,
+    scheduler_conf: str | None = None,
+    *,
+    at: int | None = None,
+    at_faults: bool = False,
+    allow_refused: bool = False,
+    source: str = "the recording",
+) -> Departure | None:
+    """Replays until a session decides differently; None: no session does.
+
+    ``at`` is a number of sessions after which the replay stops in any case. ``at_faults`` also
+    stops it after a session in which a plugin or action raises.
+    """
+    playback = Playback(
+        registry, scheduler_conf, adopts=False, allow_refused=allow_refused, source=source
+    )
+    garbage = GarbageControl()
+    with garbage.without_automatic():
+        begun = 0
+        for entry in entries:
+            # A session during which the core crashed has begun and not ended.
+            begun += entry.HasField("tick") and not entry.tick.skipped
+            played = playback.play(entry)
+            if played is None:
+                continue
+            garbage.after_session()
+            is_faulty = at_faults and bool(played.replayed.faults)
+            if played.departs or is_faulty or (at is not None and begun > at):
+                return Departure(begun - 1, played.replayed, playback.state)
+    return None

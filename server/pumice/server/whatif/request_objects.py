@@ -87,7 +87,7 @@ class RequestObjects:
         self._checks = RequestChecks(state, self.problems)
 
     def apply(self, now_ns: int) -> None:
-        """Applies the objects. Raises ObjectsRejectedError, unless the request skips invalid ones."""
+        """Applies the objects. Raises ObjectsRejectedError, unless invalid ones are skipped."""
         self._remove()
         request = self._request
         held = request.cluster.hypothetical if self._is_live else request.inline.objects

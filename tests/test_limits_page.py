@@ -31,7 +31,7 @@ NOT_LISTED = {
     "explaining.names._MOST",
     "explaining.node_details._MOST",
     # A page of decisions: inspection.MAX_PAGE_SIZE is the limit of a caller.
-    "records.MOST_ITEMS",
+    "records.MAX_ITEMS",
     # How long a status waits for a newer one, not how much is accepted.
     "pumice.adapters.runtime.status_writer._MOST_DELAYS",
     "pumice.adapters.runtime.status_writer._MOST_DELAYS_OF_MINOR",

@@ -7,8 +7,7 @@ import grpc
 import pytest
 
 from pumice.adapters.runtime.clock import Backoff
-from pumice.adapters.runtime.reconnect import STEADY_SECONDS, ReconnectPolicy
-from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
+from pumice.adapters.runtime.stream_end import STEADY_SECONDS, NextStep, ReconnectPolicy, StreamEnd
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_SHUTTING_DOWN,
     GO_AWAY_REASON_TOO_SLOW,
@@ -106,7 +105,10 @@ async def test_a_core_that_begins_anew_gets_what_the_world_kept_for_later(
     served = serve(await stage.core.accept())
     await served.snapshot_done()
     monkeypatch.setattr(
-        stage.world, "hand_on", lambda: stage.world.store.put(pod("a", node="n1")), raising=False
+        stage.world,
+        "release_events",
+        lambda: stage.world.store.put(pod("a", node="n1")),
+        raising=False,
     )
     await served.close()
     served.stream.end(grpc.StatusCode.ABORTED, "no", "STATE_LOST")

@@ -306,7 +306,7 @@ async def test_a_core_without_a_cluster_says_how_to_connect_one(
 ) -> None:
     ended = await ask("show", "queues")
     assert ended.code == 2
-    assert "no cluster is connected; connect one with 'pumice adapter'" in ended.err
+    assert "no cluster is connected; connect a cluster with 'pumice adapter'" in ended.err
 
 
 async def test_forget_clears_the_epoch_of_a_cluster(core: RunningCore, ask: Run) -> None:

@@ -28,7 +28,7 @@ async def test_pods_that_no_session_looks_at_are_said_to_wait(
     lost = pod()
     lost["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "none"}
     for manifest, why in (
-        (lost, "team/none: this PodGroup is neither in the request nor in the cluster"),
+        (lost, "team/none: the PodGroup is neither in the request nor in the cluster"),
         (pod(schedulerName="other"), "belong to another scheduler (other)"),
         (pod(schedulingGates=[{"name": "example.com/g"}]), "gate (example.com/g)"),
     ):

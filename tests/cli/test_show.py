@@ -191,7 +191,7 @@ async def test_eta_tells_when_a_job_starts(core: RunningCore, ask: Run) -> None:
     told = json.loads((await ask("eta", "team/next", "--json")).out)
     assert (told["outcome"], told["basis"]["annotation_count"]) == ("expected", 1)
     ended = await ask("eta", "team/large")
-    assert (ended.code, "does not start as things are" in ended.out) == (1, True)
+    assert (ended.code, "would never start in the current state" in ended.out) == (1, True)
     ended = await ask("eta", "team/nxt")
     assert (ended.code, "did you mean team/next" in ended.err) == (2, True)
     ended = await ask("eta", "team/next-0")

@@ -138,7 +138,7 @@ async def test_a_hypothetical_job_is_explained(client: AsyncClient) -> None:
     pod = await client.explain_pod("team/train-w-0", manifest=JOB)
     assert pod.placements[0].node.node == "n1"
     idle = await client.explain_job("team/train", manifest=JOB, configuration="actions: enqueue\n")
-    assert "no session has looked at" in idle.sentence
+    assert "no session has examined" in idle.sentence
     with pytest.raises(NotFoundError, match="neither in the request nor in the cluster") as caught:
         await client.explain_job("team/trian", manifest=JOB)
     assert caught.value.nearest_names == ("team/train",)

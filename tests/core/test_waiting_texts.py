@@ -67,7 +67,7 @@ def test_a_queue_that_does_not_exist_is_named() -> None:
 def test_queues_that_form_no_tree_are_named() -> None:
     queues = (queue("root"), queue("q", parent="root"), queue("kid", parent="nobody"))
     text = (
-        "the queues form no tree: queue kid: its parent nobody does not exist,"
+        "the queues do not form a tree: queue kid: its parent nobody does not exist,"
         " so nothing is scheduled"
     )
     made = make_engine("enqueue, allocate, backfill", TREE)

@@ -69,7 +69,7 @@ class LiveCore:
 
     async def digests(self) -> list[KindDigest]:
         cluster = self._server._clusters.of(CLUSTER)
-        return await cluster.owner.ask(lambda served: served.state.sums.write())
+        return await cluster.owner.call(lambda served: served.state.sums.write())
 
 
 class Stage:

@@ -118,7 +118,7 @@ async def test_a_file_without_a_token_is_waited_for_once_it_had_one(guarded: Gua
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "core.example:1"])
 def test_a_token_never_goes_over_tcp_without_tls(address: str) -> None:
-    with pytest.raises(ValueError, match="would be sent without encryption: give --tls-ca"):
+    with pytest.raises(ValueError, match="would be sent without encryption: use --tls-ca"):
         channel_factory(address, bearer=lambda: "token", insecure=True)
 
 

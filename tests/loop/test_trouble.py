@@ -151,7 +151,7 @@ async def test_a_gang_that_stays_short_goes_when_its_deadline_has_passed(stage: 
 
 
 async def test_an_adapter_that_reads_too_slowly_loses_its_stream_and_no_pod(folder: Path) -> None:
-    limits = Limits(outgoing_bytes=20_000, farewell_ns=50_000_000)
+    limits = Limits(outgoing_bytes=20_000, go_away_ns=50_000_000)
     async with Stage(folder, limits) as stage:
         world = GatedWorld(*(node(f"n{number:03}") for number in range(300)))
         runtime = stage.start_adapter(world)

@@ -160,7 +160,7 @@ def test_files_that_follow_each_other_are_one_night(tmp_path: Path) -> None:
     whole = tmp_path / "whole.pumice"
     story = JobHistory(whole)
     rotating = tmp_path / "files"
-    recorder = story.record(rotating, longest_ns=3 * SECOND)
+    recorder = story.record(rotating, max_age_ns=3 * SECOND)
     for number in range(12):
         story.passes(1, *story.job(f"job-{number:02d}", 3, cpu=2500))
         # Its thread says when a file is full; the next session looks.

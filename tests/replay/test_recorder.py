@@ -32,7 +32,7 @@ def first_sessions(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "limit", [{"longest_ns": 5 * SECOND}, {"most_bytes": 6_000}], ids=["age", "size"]
+    "limit", [{"max_age_ns": 5 * SECOND}, {"max_bytes": 6_000}], ids=["age", "size"]
 )
 def test_files_are_changed_when_they_are_full_and_each_replays_alone(
     tmp_path: Path, limit: dict[str, int]
@@ -64,7 +64,7 @@ def sessions_in(path: Path) -> int:
 def test_a_file_that_is_full_is_followed_by_one_other(tmp_path: Path) -> None:
     """Also where its thread lags behind, and hears of more sessions before it can change files."""
     walk = Walk(3)
-    recorder = walk.record(tmp_path, longest_ns=0)
+    recorder = walk.record(tmp_path, max_age_ns=0)
     drain(recorder)
     held = threading.Event()
     walk.run(1)
@@ -84,7 +84,7 @@ def test_a_file_that_is_full_is_followed_by_one_other(tmp_path: Path) -> None:
 
 def test_only_the_newest_files_are_kept_when_asked(tmp_path: Path) -> None:
     walk = Walk(3)
-    walk.record(tmp_path, longest_ns=SECOND, kept_files=2)
+    walk.record(tmp_path, max_age_ns=SECOND, kept_files=2)
     walk.run(30)
     walk.close()
     assert 1 <= len(recordings_in(tmp_path)) <= 2
@@ -95,7 +95,7 @@ def test_files_of_clusters_with_longer_names_are_left_alone(tmp_path: Path) -> N
     for name in others:
         (tmp_path / f"{name}.pumice").touch()
     walk = Walk(3)
-    recorder = walk.record(tmp_path, longest_ns=SECOND, kept_files=1)
+    recorder = walk.record(tmp_path, max_age_ns=SECOND, kept_files=1)
     walk.run(20, lambda _: drain(recorder))
     walk.close()
     left = {path.stem for path in recordings_in(tmp_path)}
@@ -114,7 +114,7 @@ def test_one_file_for_two_clusters_is_the_first_ones(
         walk.run(5)
     for walk in (first, second):
         walk.close()
-    assert "no longer recorded" in caplog.text
+    assert "recording stopped" in caplog.text
     assert "another cluster" in caplog.text
     assert assert_replay_identical(path, statuses=True).sessions == 5
 
@@ -136,7 +136,7 @@ def test_a_disk_that_was_full_is_tried_again(
     drain(recorder)
     walk.run(6)
     walk.close()
-    assert "tried again" in caplog.text
+    assert "is retried in a minute" in caplog.text
     before, after = recordings_in(tmp_path)
     assert assert_replay_identical(before, statuses=True).last_session == 3
     assert assert_replay_identical(after, statuses=True).last_session == 11
@@ -161,7 +161,7 @@ def test_a_disk_that_fails_ends_the_recording_and_nothing_else(
     walk.run(5)
     walk.close()
     assert len(walk.results) == 5
-    assert "no longer recorded" in caplog.text
+    assert "recording stopped" in caplog.text
 
 
 def test_what_cannot_keep_up_begins_another_file(
@@ -203,7 +203,7 @@ def test_a_listener_hears_a_checkpoint_and_all_that_follows() -> None:
     walk.recorders.append(recorder)
     walk.run(5)
     kept = Kept()
-    recorder.listen(kept, walk.state, walk.now_ns)
+    recorder.add_listener(kept, walk.state, walk.now_ns)
     walk.run(3)
     walk.close()
     kinds = [entry.WhichOneof("entry") for entry in kept.entries]

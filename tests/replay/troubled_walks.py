@@ -155,7 +155,7 @@ class TroubledWalk(Walk):
         ops = self._again(lambda kind: kind in kinds)
         first_seq = self._seq + 1
         self._seq += len(ops)
-        numbered = list(self._reader.number(first_seq, ops))
+        numbered = list(self._reader.read_ops(first_seq, ops))
         batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
         resynced = self.state.resynced(frozenset(kinds), numbered, self.now_ns)
         rejected, _ = self.state.apply(resynced, self.now_ns)

@@ -99,7 +99,7 @@ class Walk:
     def take(self, ops: Sequence[delta_pb2.Op]) -> None:
         first_seq = self._seq + 1
         self._seq += len(ops)
-        numbered = list(self._reader.number(first_seq, ops))
+        numbered = list(self._reader.read_ops(first_seq, ops))
         rejected, _ = self.state.apply(numbered, self.now_ns)
         for recorder in self.recorders:
             batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)

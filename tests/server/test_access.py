@@ -14,8 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pumice.client import AccessDeniedError, AsyncClient, ClientSettings
 from pumice.server import errors
 from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
-from pumice.server.audit import MAX_LINES_PER_SECOND, AuditLog
-from pumice.server.authorization import cluster_field
+from pumice.server.authorization import MAX_LINES_PER_SECOND, AuditLog, cluster_field
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import Metrics
 from pumice.server.peers import Certificate
@@ -228,9 +227,9 @@ def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: P
     file = tmp_path / "access.yaml"
     file.write_text("certificates:\n- {name: board, roles: [observer]}\n")
     access = AccessFile(file, ManualClock())
-    board = access.caller(None, Certificate(("board",)))
+    board = access.authenticate(None, Certificate(("board",)))
     assert board == Caller("board", frozenset({Role.OBSERVER}))
-    other = access.caller(None, Certificate(("prod", "prod-2"), frozenset({"c1"})))
+    other = access.authenticate(None, Certificate(("prod", "prod-2"), frozenset({"c1"})))
     assert other.roles == {Role.ADAPTER}
     assert other.clusters == frozenset({"c1"})
 
@@ -304,10 +303,10 @@ def test_the_audit_log_has_a_limited_number_of_lines_a_second(
     clock, metrics = ManualClock(), Metrics()
     audit = AuditLog(metrics, clock)
     for _ in range(MAX_LINES_PER_SECOND + 5):
-        audit.refused("/a/B", "x", Code.UNAUTHENTICATED, "no")
+        audit.record_refusal("/a/B", "x", Code.UNAUTHENTICATED, "no")
     assert len(caplog.records) == MAX_LINES_PER_SECOND
     clock.advance(1)
-    audit.refused("/a/B", "x", Code.UNAUTHENTICATED, "no")
+    audit.record_refusal("/a/B", "x", Code.UNAUTHENTICATED, "no")
     assert "5 refusals before this one were not logged" in caplog.records[-1].getMessage()
     labels = {"method": "/a/B", "code": "UNAUTHENTICATED"}
     counted = metrics.registry.get_sample_value("pumice_refused_calls_total", labels)
@@ -319,19 +318,19 @@ def test_the_audit_log_has_a_limited_number_of_lines_a_second(
     [
         ("tokens: [", "line 1: invalid YAML"),
         ("tokens:\n- {name: a", "line 2: invalid YAML"),
-        ("[]", "must hold"),
-        ("users: []", "must hold"),
+        ("[]", "must be a mapping"),
+        ("users: []", "with the keys 'tokens' and 'certificates'"),
         ("tokens: 3", "list of objects"),
         ("tokens: [{name: a, roles: [admin]}]", "sha256"),
         (f"tokens: [{{sha256: {digest('a')}, roles: [admin]}}]", "name is missing"),
-        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "roles must be some of"),
-        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [admin], x: 1}}]", "not a field"),
-        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "not 'boss'"),
-        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: admin}}]", "a list of some of"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "known roles: adapter"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [admin], x: 1}}]", "unknown field"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "unknown role 'boss'"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: admin}}]", "a list of roles"),
         ("certificates: [{name: a, roles: [admin], clusters: c}]", "list of names"),
         (
             "tokens:\n" + f"- {{sha256: {digest('a')}, name: a, roles: [admin]}}\n" * 2,
-            r"tokens\[1\].sha256 is that of tokens\[0\], too",
+            r"tokens\[1\].sha256 repeats tokens\[0\].sha256",
         ),
     ],
 )

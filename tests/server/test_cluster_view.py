@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.server.cluster_view import ClusterView, ViewPublisher
-from pumice.server.pod_lookup import PodState
+from pumice.server.cluster_view import ClusterView, PodState, ViewPublisher
 from pumice.server.state import ClusterState
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2
@@ -156,17 +155,17 @@ def test_keeping_it_up_costs_what_changed() -> None:
     walk.run(20)
     board = ViewPublisher()
     seen(board, walk.state)
-    assert board.jobs_seen == len(walk.state.engine.cache.jobs)
+    assert board.jobs_read == len(walk.state.engine.cache.jobs)
     for _ in range(3):
         walk.session()
     nodes = seen(board, walk.state).nodes
-    before = board.jobs_seen
+    before = board.jobs_read
     assert seen(board, walk.state).nodes is nodes
     walk.session()
     gone = next(iter(walk.state.engine.cache.groups))
     walk.take([tombstone(object_pb2.KIND_POD_GROUP, gone.uid)])
     assert gone.key not in seen(board, walk.state).jobs
-    assert board.jobs_seen == before + 1
+    assert board.jobs_read == before + 1
 
 
 async def test_room_promised_to_pods_that_wait_is_shown(core: RunningCore) -> None:

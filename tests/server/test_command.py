@@ -123,7 +123,7 @@ def test_any_free_port_is_told(start: Start) -> None:
     [
         (("--listen", "0.0.0.0:1"), "--insecure"),
         (("--listen", "nonsense"), "HOST:PORT"),
-        (("--listen", "unix:/nowhere/at/all"), "make it first"),
+        (("--listen", "unix:/nowhere/at/all"), "does not exist"),
         (("--tls-key", __file__), "--tls-cert and --tls-key"),
         (("--tls-cert", __file__, "--tls-key", __file__), "PEM"),
     ],

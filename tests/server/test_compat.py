@@ -12,13 +12,13 @@ from pumice.core.kubebatch.cache import KubeBatchCache
 from pumice.core.kubebatch.plugins.gang import KubeBatchGangPlugin
 from pumice.core.plugins.gang import GangPlugin
 from pumice.core.registry import Plugin, Registry
-from pumice.server.configuration import ConfigurationRefusedError, Effective, read
+from pumice.server.configuration import ConfigurationRefusedError, EffectiveConfiguration, read
 from pumice.server.state import ClusterState
 from pumice.v1.configuration_pb2 import Configuration
 from tests.core import builders
 
 
-def settled(*compat: str, text: str = "", queue: str = "") -> Effective:
+def settled(*compat: str, text: str = "", queue: str = "") -> EffectiveConfiguration:
     message = Configuration(scheduler_conf=text, compat=compat, default_queue=queue)
     return read(message, Registry())
 
@@ -48,8 +48,8 @@ def test_the_order_of_switches_does_not_matter() -> None:
 
 
 def test_a_switch_for_older_versions_needs_kube_batch() -> None:
-    assert "means nothing without 'kube-batch'" in refused(BACKOFF)
-    assert "means nothing without 'kube-batch'" in refused(NAMESPACE_AS_QUEUE)
+    assert "has no effect without 'kube-batch'" in refused(BACKOFF)
+    assert "has no effect without 'kube-batch'" in refused(NAMESPACE_AS_QUEUE)
     assert "known: kube-batch, namespace-as-queue, backoff" in refused("nonsense")
 
 

@@ -2,8 +2,8 @@
 
 from pumice.core.configuration import FLAG_DEFAULTS
 from pumice.core.registry import Registry
+from pumice.server.configuration_check import notes_of
 from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
-from pumice.server.configuration_notes import notes_of
 
 CATALOG = Registry().catalog()
 CONF = """\
@@ -49,11 +49,11 @@ def test_notes_follow_the_lines_of_the_file() -> None:
     assert notes["tiers[0]"][0] == 3
     assert notes["tiers[0].plugins[0].enablePreemptable"] == (
         5,
-        "gang has no say in whom preempt may evict",
+        "gang does not decide which pods preempt may evict",
     )
     assert notes["tiers[0].plugins[0].enableJobOrder"] == (
         6,
-        "gang has a say in the order of jobs (as without this line)",
+        "gang decides the order of jobs (the default)",
     )
     line, meaning = notes["tiers[1].plugins[0].arguments.binpack.weight"]
     assert (line, meaning.partition(":")[0]) == (10, "binpack.weight = 5")

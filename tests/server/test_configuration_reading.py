@@ -63,13 +63,17 @@ def test_an_unknown_switch_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        (CONF + "tiers: []\n", 9, "has 'tiers' twice, first on line 3; keep one"),
+        (CONF + "tiers: []\n", 9, "the key 'tiers' occurs twice, first on line 3"),
         (
             CONF.replace("  - name: binpack", "    name: priority\n  - name: binpack"),
             6,
-            "has 'name' twice, first on line 5; keep one",
+            "the key 'name' occurs twice, first on line 5",
         ),
-        ("actions: allocate\ntiers: [{plugins: [], plugins: []}]", 2, "has 'plugins' twice"),
+        (
+            "actions: allocate\ntiers: [{plugins: [], plugins: []}]",
+            2,
+            "the key 'plugins' occurs twice",
+        ),
     ],
 )
 def test_a_key_that_is_there_twice_is_a_problem_with_its_line(

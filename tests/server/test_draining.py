@@ -36,7 +36,7 @@ async def test_a_session_that_does_not_end_delays_the_end_for_a_limited_time(
         began = time.monotonic()
         await asyncio.gather(core.server.stop(), gone_away(adapter))
         assert time.monotonic() - began < 8
-        assert "c1: a session did not end in time and is abandoned" in caplog.text
+        assert "c1: a session did not end in time and was abandoned" in caplog.text
         release.set()
 
 

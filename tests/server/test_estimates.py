@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from pumice.server.estimating.estimator import MAX_HORIZON_NS
+from pumice.server.estimating.forecasts import MAX_ESTIMATED_JOBS
 from pumice.server.estimating.levels import RUN_TIME
-from pumice.server.estimating.questions import MAX_ESTIMATED_JOBS
 from pumice.server.limits import Limits
 from pumice.v1 import estimate_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2
@@ -93,7 +93,7 @@ async def test_jobs_that_run_never_fit_or_start_after_the_horizon_are_told_apart
     assert never.outcome == pb.START_OUTCOME_NEVER
     assert never.reasons
     assert never.HasField("reached_time")
-    assert "does not start as things are" in never.sentence
+    assert "would never start in the current state" in never.sentence
     # After the horizon.
     found = (await estimate(core, job="next", horizon=Duration(seconds=60))).estimate
     assert found.outcome == pb.START_OUTCOME_NOT_WITHIN_HORIZON

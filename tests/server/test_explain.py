@@ -269,7 +269,7 @@ async def test_a_job_that_is_gone_is_still_explained(core: RunningCore) -> None:
     pods = [tombstone(object_pb2.KIND_POD, f"pod-job-{i}") for i in range(6)]
     await adapter.tell(*pods, tombstone(object_pb2.KIND_POD_GROUP, "group-job"))
     found = await explain(core, job="job")
-    assert found.sentence == "team/job is not in the cluster any more."
+    assert found.sentence == "team/job is no longer in the cluster."
     assert found.history
 
 

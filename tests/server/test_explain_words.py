@@ -16,10 +16,9 @@ from pumice.core.model.selectors import (
     Toleration,
 )
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.explaining.facts import Facts, Subject, gather_facts
+from pumice.server.explaining.facts import Facts, Subject, gather_facts, nearest_names
 from pumice.server.explaining.formatting import counted, of_one_node
 from pumice.server.explaining.job_history import JobHistory
-from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.node_details import with_details
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState
@@ -112,7 +111,7 @@ def test_a_gang_too_large_to_be_imagined_in_passing_has_no_nearest_nodes() -> No
     state = ClusterState(CoreEnvironment().registry)
     state.configure(Configuration())
     upserts = [delta_pb2.Op(upsert=write_upsert(held, 1)) for held in SHORT]
-    state.apply(OpReader().number(1, upserts), START)
+    state.apply(OpReader().read_ops(1, upserts), START)
     state.engine.schedule(START)
 
     def seen(most: int) -> Facts:
@@ -120,7 +119,7 @@ def test_a_gang_too_large_to_be_imagined_in_passing_has_no_nearest_nodes() -> No
         return gather_facts(state, subject, START)
 
     crowded, looked_at = seen(2), seen(3)
-    assert (crowded.is_too_large_gang, crowded.nearest) == (True, [])
+    assert (crowded.is_gang_too_large, crowded.nearest) == (True, [])
     assert (looked_at.ahead, len(looked_at.nearest)) == (3, 3)
 
 
@@ -220,7 +219,7 @@ async def test_a_job_that_goes_on_says_that_pods_were_taken_from_it(core: Runnin
 @pytest.mark.parametrize(
     ("queues", "why"),
     [
-        ([queue("kid", parent="up"), queue("up")], "there is no queue root"),
+        ([queue("kid", parent="up"), queue("up")], "the queue root does not exist"),
         (
             [queue("root"), queue("kid", parent="lost")],
             "queue kid: its parent lost does not exist, so nothing is scheduled",
@@ -281,12 +280,12 @@ def test_what_holds_for_many_pods_is_one_period() -> None:
     history = JobHistory()
     limits = [Reason("allocate", ReasonCode.QUEUE_QUOTA, task=f"job-{i}") for i in range(300)]
     short = Reason("gang", ReasonCode.GANG_SHORT, have=1, need=301)
-    history.waits((*limits, short), 1)
-    history.waits((*limits[1:], short), 2)
+    history.add_wait((*limits, short), 1)
+    history.add_wait((*limits[1:], short), 2)
     told = {(period.reason.code, period.reason.task) for period in history.periods}
     assert told == {(ReasonCode.QUEUE_QUOTA, "job-1"), (ReasonCode.GANG_SHORT, "")}
     assert [period.sessions for period in history.periods] == [2, 2]
-    history.waits((short,), 3)
+    history.add_wait((short,), 3)
     assert {period.reason.code for period in history.periods if period.current} == {
         ReasonCode.GANG_SHORT
     }
@@ -305,7 +304,7 @@ def test_nodes_are_counted_in_plain_language() -> None:
 
 def test_what_a_node_has_against_a_pod_follows_its_name() -> None:
     assert of_one_node(CORDONED) == "is cordoned"
-    assert of_one_node("own plugin says no") == "says: own plugin says no"
+    assert of_one_node("own plugin says no") == "is refused: own plugin says no"
 
 
 def test_only_what_is_missing_is_named() -> None:

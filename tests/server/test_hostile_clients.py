@@ -61,7 +61,7 @@ REQUESTS: dict[str, Any] = {
     "/pumice.v1.SchedulingService/Explain": scheduling_service_pb2.ExplainRequest,
 }
 # What a client may be told; anything else is a fault of the core.
-ANSWERS = {
+ERROR_CODES = {
     grpc.StatusCode.OK,
     *(grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAVAILABLE),
     *(grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.FAILED_PRECONDITION),
@@ -101,7 +101,7 @@ def test_no_object_breaks_the_engine(seed: int) -> None:
             ops.append(delta_pb2.Op(outcome=told))
         batch = delta_pb2.DeltaBatch(first_seq=seq + 1, ops=ops)
         seq += len(ops)
-        state.apply(reader.batch(batch), now_ns)
+        state.apply(reader.read_batch(batch), now_ns)
         now_ns += random.choice((10**9, 61 * 10**9))
         state.expire(now_ns)
         result = state.session(now_ns)
@@ -117,7 +117,7 @@ async def ask(channel: grpc.aio.Channel, random: Random) -> None:
     scramble(request, random, random.choice((0.3, 0.7)))
     unary: Any = channel.unary_unary(method)
     call = unary(damaged(request.SerializeToString(), random))
-    assert await call.code() in ANSWERS, (method, await call.details())
+    assert await call.code() in ERROR_CODES, (method, await call.details())
 
 
 async def connect(channel: grpc.aio.Channel, random: Random) -> None:
@@ -227,7 +227,7 @@ async def test_a_refusal_waits_for_a_write_in_flight(core: RunningCore) -> None:
 async def test_an_adapter_that_never_reads_is_cut_without_a_traceback(
     socket_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = Limits(farewell_ns=50_000_000)
+    limits = Limits(go_away_ns=50_000_000)
     async with running_core(socket_folder, limits) as core:
         adapter = await core.served([queue()], epoch=1)
         (stream,) = core.server._adapters._open

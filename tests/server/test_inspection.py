@@ -9,8 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from pumice.client.details import read_status_details
-from pumice.server.built_in import written
-from pumice.server.configuration import read
+from pumice.server.configuration import configuration_text, read
 from pumice.server.core_environment import CoreEnvironment
 from pumice.v1 import (
     configuration_pb2,
@@ -175,7 +174,7 @@ async def test_a_watcher_that_knew_an_earlier_core_gets_what_comes(core: Running
 def test_the_built_in_configuration_is_written_as_it_is_read(compat: list[str]) -> None:
     registry = CoreEnvironment().registry
     built_in = read(Configuration(compat=compat), registry).scheduler
-    text = written(built_in)
+    text = configuration_text(built_in)
     assert read(Configuration(scheduler_conf=text, compat=compat), registry).scheduler == built_in
 
 

@@ -159,12 +159,12 @@ async def test_a_cluster_that_nobody_comes_back_for_is_forgotten(core: RunningCo
     adapter = await core.served(EMPTY)
     await adapter.close()
     cluster = core.server._clusters.find("c1")
-    assert await cluster.owner.ask(lambda served: served.complete)
+    assert await cluster.owner.call(lambda served: served.complete)
     core.clock.advance(3601)
     await until_forgotten(core, "c1")
     assert not cluster.owner._thread.is_alive()
     with pytest.raises(errors.NotReadyError):
-        await cluster.owner.ask(lambda served: served.complete)
+        await cluster.owner.call(lambda served: served.complete)
     assert core.metric("pumice_streams") == 0
     assert not [t for t in threading.enumerate() if t.name == "owner of c1"]
     again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
@@ -196,7 +196,7 @@ async def test_names_that_never_were_complete_are_forgotten_soon(socket_folder: 
         while [c for c in core.server._clusters.all() if c.stream is not None]:
             await asyncio.sleep(0.01)
         for cluster in core.server._clusters.all():
-            await cluster.owner.ask(lambda _: None)
+            await cluster.owner.call(lambda _: None)
         core.clock.advance(61)
         for number in range(3):
             await until_forgotten(core, f"junk{number}")
@@ -210,10 +210,10 @@ async def test_an_unfinished_snapshot_of_a_cut_stream_is_dropped_at_once(core: R
     await adapter.send(snapshot_begin=begin)
     await adapter.tell(*(node(f"n{number}") for number in range(50)))
     cluster = core.server._clusters.find("c1")
-    assert await cluster.owner.ask(lambda served: served.state.sums.total()) == 50
+    assert await cluster.owner.call(lambda served: served.state.sums.total()) == 50
     adapter.cut()
     async with asyncio.timeout(20):
-        while await cluster.owner.ask(lambda served: served.state.sums.total()):
+        while await cluster.owner.call(lambda served: served.state.sums.total()):
             await asyncio.sleep(0.01)
 
 

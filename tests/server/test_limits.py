@@ -18,7 +18,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
 from pumice.server import configuration, responses, status
-from pumice.server.checking import check
+from pumice.server.configuration_check import check
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.errors import BusyError, ObjectsRejectedError, RequestFieldError
 from pumice.server.explaining import explain, facts, job_history
@@ -30,20 +30,19 @@ from pumice.server.ops import OpReader
 from pumice.server.queue_tree import MAX_NAMED, fault_events, queue_faults
 from pumice.server.recording import service as recording_service
 from pumice.server.recording.service import StreamListener
-from pumice.server.records import History, record
+from pumice.server.records import History, Watchers, record
 from pumice.server.rules import MAX_NAME_LENGTH
 from pumice.server.scheduling import MAX_EXPLAINED, MAX_REQUEST_ID_LENGTH
 from pumice.server.state import ClusterState
-from pumice.server.watchers import Watchers
 from pumice.server.whatif import (
-    answers,
     job_results,
     problems,
     replica_connection,
     request_objects,
+    response_cache,
     trial,
 )
-from pumice.server.whatif.answers import Answers
+from pumice.server.whatif.response_cache import ResponseCache
 from pumice.server.wire import write_upsert
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 from pumice.v1.inspection_service_pb2 import CheckConfigRequest
@@ -167,10 +166,10 @@ async def test_a_request_id_is_limited(core: RunningCore) -> None:
 
 
 async def test_kept_answers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_ANSWERS", 3)
+    monkeypatch.setattr(response_cache, "MAX_RESPONSES", 3)
     clock = ManualClock()
     made: list[str] = []
-    held = Answers(clock)
+    held = ResponseCache(clock)
 
     async def ask(id_: str) -> None:
         async def make() -> ScheduleResponse:
@@ -185,7 +184,7 @@ async def test_kept_answers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     clock.advance(301)
     await ask("a")
     assert made[-2:] == ["a", "a"]
-    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 50)
+    monkeypatch.setattr(response_cache, "MAX_RESPONSE_BYTES", 50)
     await ask("e")
     await ask("f")
     await ask("e")
@@ -267,13 +266,13 @@ async def test_questions_to_an_owner_wait_their_turn(monkeypatch: pytest.MonkeyP
     asked, go_on = [], asyncio.Event()
 
     class Owner:
-        async def ask(self, question: Any) -> object:
+        async def call(self, question: Any) -> object:
             asked.append(question)
             await go_on.wait()
             return object()
 
     cluster: Any = SimpleNamespace(name="c1", owner=Owner())
-    explainer: Any = SimpleNamespace(_turns={})
+    explainer: Any = SimpleNamespace(_owner_slots={})
     asking = [
         asyncio.create_task(
             Explainer._ask_owner(explainer, cluster, Subject("a", "b", False, 5), 0)
@@ -291,7 +290,7 @@ def gathered(subject: Subject, *items: object_pb2.ClusterObject) -> Facts:
     state = ClusterState(CoreEnvironment().registry)
     state.configure(configuration_pb2.Configuration())
     upserts = [delta_pb2.Op(upsert=write_upsert(each, 1)) for each in items]
-    state.apply(OpReader().number(1, upserts), SECOND_NS)
+    state.apply(OpReader().read_ops(1, upserts), SECOND_NS)
     state.engine.schedule(SECOND_NS)
     return gather_facts(state, subject, SECOND_NS)
 
@@ -344,7 +343,7 @@ async def test_rejected_objects_of_an_answer_are_limited(core: RunningCore) -> N
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await schedule(core, request)
     listed = read_status_details(caught.value.trailing_metadata()).rejected
-    assert 0 < sum(each.ByteSize() for each in listed) <= status._MOST_DETAIL_BYTES
+    assert 0 < sum(each.ByteSize() for each in listed) <= status._MAX_DETAIL_BYTES
     assert len(listed) < request_objects.MAX_REJECTED
 
 
@@ -369,7 +368,7 @@ def test_explained_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch
     jobs = [asking.job(f"j{number}", 9) for number in range(4)]
     response = asking.answer(asking.inline(asking.node("n1"), *jobs))
     assert [*asking.verdicts(response).values()] == [*["NEVER_FITS"] * 2, *["UNSPECIFIED"] * 2]
-    assert "only the first 2 jobs" in response.jobs[3].sentence
+    assert "only the first 2 waiting jobs" in response.jobs[3].sentence
     assert response.jobs[3].reasons
 
 
@@ -384,7 +383,7 @@ async def test_explained_objects_of_a_request_are_limited(core: RunningCore) -> 
     subject = ExplainedObject(job=ObjectName(namespace="team", name="job"))
     request = inline("r1", queue())
     request.explained.extend([subject] * (MAX_EXPLAINED + 1))
-    with pytest.raises(grpc.aio.AioRpcError, match="21 given, at most 20"):
+    with pytest.raises(grpc.aio.AioRpcError, match="has 21 elements; at most 20 are allowed"):
         await schedule(core, request)
 
 
@@ -397,4 +396,4 @@ def test_times_of_a_configuration_are_limited() -> None:
 
 
 def test_the_text_of_an_error_is_cut() -> None:
-    assert len(status.status_of(RequestFieldError("name", "x" * 5000)).message) == status._MOST_TEXT
+    assert len(status.status_of(RequestFieldError("name", "x" * 5000)).message) == status._MAX_TEXT

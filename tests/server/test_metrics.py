@@ -176,7 +176,7 @@ async def test_actions_and_plugins_are_measured(core: RunningCore) -> None:
 def test_faults_are_counted_by_plugin() -> None:
     metrics = Metrics()
     fault = PluginFault("zones", "row_score", "", "ValueError: no", "zones.py", 12)
-    metrics.session("c1", SessionResult(1, 0, faults=(fault, fault)), 0, {}, {})
+    metrics.record_session("c1", SessionResult(1, 0, faults=(fault, fault)), 0, {}, {})
     assert metrics.faults.labels("zones", "c1")._value.get() == 2
 
 
@@ -274,7 +274,7 @@ async def test_jobs_beyond_the_limit_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"), [(object(), "is in use"), (None, "is not available, sessions are slower")]
+    ("rows", "said"), [(object(), "is in use"), (None, "is not available; sessions are slower")]
 )
 async def test_a_core_says_at_its_start_whether_the_kernel_is_in_use(
     socket_folder: Path,

@@ -101,9 +101,13 @@ def test_what_cannot_be_used_is_an_error_with_its_field(
         (
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "x"}},
             "",
-            "is not read by a scheduler",
+            "a scheduler does not read apps/v1 DaemonSet",
         ),
-        ({"apiVersion": "v1", "kind": "Job", "metadata": {"name": "x"}}, "", "v1 Job is not read"),
+        (
+            {"apiVersion": "v1", "kind": "Job", "metadata": {"name": "x"}},
+            "",
+            "does not read v1 Job",
+        ),
     ],
 )
 def test_what_is_perhaps_not_meant_is_a_warning(document: Any, field: str, words: str) -> None:

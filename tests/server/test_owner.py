@@ -45,7 +45,7 @@ class Cluster:
     def update_pause(self) -> bool:
         return False
 
-    def wake(self) -> None:
+    def run_due(self) -> None:
         self.ran_at_ns, self._due_ns = self._clock.ticks, None
         self.ran.set()
 

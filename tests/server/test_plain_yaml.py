@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pumice.core.registry import Registry
 from pumice.server import plain_yaml
-from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError, read
+from pumice.server.configuration_check import check
 from pumice.server.plain_yaml import YamlTextError, parse
 from pumice.v1 import configuration_pb2
 from tests.server.running import RunningCore, configuration, gang, node, queue
@@ -49,17 +49,17 @@ def test_base_60_and_timestamps_are_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("actions: !!bool maybe", 1, "tags (tag:yaml.org,2002:bool) are not read"),
+        ("actions: !!bool maybe", 1, "tags (tag:yaml.org,2002:bool) are not allowed"),
         ("a: 1\nb: !!int ''", 2, "tags"),
         ("a: !!timestamp x", 1, "tags"),
         ("a: !!python/object:os.system x", 1, "tags"),
         ("!!set {a, b}", 1, "tags"),
-        ("a: &x 1\nb: *x", 2, "aliases (*name) are not read"),
-        ("%YAML 1.1\n--- \na: 1", 1, "lines that begin with % are not read"),
+        ("a: &x 1\nb: *x", 2, "aliases (*name) are not allowed"),
+        ("%YAML 1.1\n--- \na: 1", 1, "lines that begin with %) are not allowed"),
         ("a: 1\n---\nb: 2", 2, "a second document begins"),
         ("a: 1\n? [b]\n: c", 2, "a key must be a plain value"),
-        ("a: 1\na: 2", 2, "has 'a' twice, first on line 1"),
-        ("a: " + "1" * 65, 1, "a number of more than 64 characters"),
+        ("a: 1\na: 2", 2, "the key 'a' occurs twice, first on line 1"),
+        ("a: " + "1" * 65, 1, "a number with more than 64 characters"),
         ("a: [", 1, "invalid YAML"),
         ("a: \0", 0, "invalid YAML"),
         ("- " * 41, 1, "nested more than 40 levels"),

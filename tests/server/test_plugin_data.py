@@ -12,7 +12,7 @@ from pumice.server.ops import OpReader
 from pumice.server.recording.checkpoints import StateCheckpoint, restore
 from pumice.server.state import ClusterState
 from pumice.server.wire import ObjectReader
-from pumice.server.wire.plugin_data import MAX_TEXT, MAX_VALUES
+from pumice.server.wire.deltas import MAX_TEXT, MAX_VALUES
 from pumice.v1.delta_pb2 import Op, PluginData
 
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_has_the_data_and_the_times_of_plugins() -> None:
     state = ClusterState(Registry())
     texts = PluginData(plugin="p", name="n", texts={"t": "x"}, numbers={"u": 2.5})
     ops = [Op(plugin_data=usage("n1", cpu=50, time=1.5)), Op(plugin_data=texts)]
-    state.apply(OpReader().number(1, ops), 0)
+    state.apply(OpReader().read_ops(1, ops), 0)
     state.engine.cache.plugin_times["tdm"] = 17
     again = ClusterState(Registry())
     restore(again, StateCheckpoint(state, ("", 0)).write(), ObjectReader())

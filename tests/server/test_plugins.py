@@ -165,7 +165,7 @@ def test_a_configuration_that_names_a_refused_plugin_is_told_why(
 def test_entry_point_and_plugin_have_one_name(site: Site) -> None:
     site.install("acme-one", GOOD.format(name="uno"), plugin="one")
     assert [bad.problem for bad in discover().refused] == [
-        "calls itself 'uno'; entry point and plugin need one name"
+        "has the name 'uno', which differs from the name of the entry point"
     ]
 
 

@@ -7,7 +7,7 @@ from pumice.adapters.runtime.stream_end import BY_REASON, NextStep, end_of_goawa
 from pumice.server.digests import KindSums, hash64
 from pumice.server.limits import Limits
 from pumice.server.responses import MAX_WARNINGS
-from pumice.server.status import ANSWERS, reason_name
+from pumice.server.status import ERROR_CODES, reason_name
 from pumice.v1.cluster_service_pb2 import GoAway, GoAwayReason
 from pumice.v1.decision_pb2 import OutcomeCode
 from pumice.v1.delta_pb2 import Op
@@ -44,7 +44,7 @@ async def test_the_conversation_is_one_that_took_place() -> None:
 
 
 def test_every_reason_that_ends_a_stream_has_a_next_step() -> None:
-    codes = {reason: code.name for code, reason in ANSWERS.values()}
+    codes = {reason: code.name for code, reason in ERROR_CODES.values()}
     shown = {(unquoted(c), unquoted(r)): unquoted(step) for c, r, step in rows("| status | reason")}
     assert shown == {
         (codes[reason], reason_name(reason)): STEPS[step] for reason, step in BY_REASON.items()

@@ -15,7 +15,7 @@ class Cluster:
     def __init__(self) -> None:
         self.taken: list[tuple[object, int, list[str], int]] = []
 
-    def take(
+    def apply_batch(
         self, stream: object, batch: delta_pb2.DeltaBatch, last_seq: int, large: object
     ) -> None:
         uids = [op.tombstone.uid for op in batch.ops]
@@ -40,7 +40,7 @@ def run(cluster: Cluster, *calls: Callable[[], None] | tuple[str, delta_pb2.Delt
     while waiting:
         first = waiting.popleft()
         if isinstance(first, ReceivedBatch):
-            first.join(waiting)
+            first.merge(waiting)
         first()
     return cluster
 
@@ -72,7 +72,7 @@ def test_a_duplicate_is_acknowledged_by_itself() -> None:
 
 
 def test_not_more_than_a_batch_may_hold_is_put_together() -> None:
-    half = received_batches.MAX_OPS_TOGETHER // 2
+    half = received_batches.MAX_OPS_MERGED // 2
     calls = [("s", batch(1 + half * n, *("u" for _ in range(half)))) for n in range(5)]
     assert [len(uids) for _, _, uids, _ in run(Cluster(), *calls).taken] == [
         2 * half,
@@ -82,6 +82,6 @@ def test_not_more_than_a_batch_may_hold_is_put_together() -> None:
 
 
 def test_large_objects_stay_in_their_own_batches() -> None:
-    large = "u" * (received_batches.MAX_BYTES_TOGETHER // 2)
+    large = "u" * (received_batches.MAX_BYTES_MERGED // 2)
     cluster = run(Cluster(), *(("s", batch(n, large)) for n in (1, 2, 3)))
     assert [(first, last) for _, first, _, last in cluster.taken] == [(1, 1), (2, 2), (3, 3)]

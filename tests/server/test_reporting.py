@@ -33,7 +33,7 @@ async def test_without_any_configuration_the_log_does_not_speak_of_a_last_good_o
 ) -> None:
     caplog.set_level("INFO")
     adapter = await core.served([queue(), node("n1")], configuration("actions: [\n"))
-    assert ("ERROR", "c1: configuration refused, and no other is in use") in said(caplog)
+    assert ("ERROR", "c1: configuration refused; no other one is in use") in said(caplog)
     assert core.metric("pumice_configuration_refused") == 1
     await adapter.configure(configuration(GOOD))
     assert core.metric("pumice_configuration_refused") == 0
@@ -53,7 +53,7 @@ def test_lines_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     rejected = [object_pb2.RejectedObject(uid=str(n)) for n in range(MAX_LINES + 3)]
     reporter.applied(100, rejected, 100)
     assert len(caplog.records) == MAX_LINES + 1
-    assert caplog.records[-1].getMessage() == "c1: cannot use ... and 3 more"
+    assert caplog.records[-1].getMessage() == "c1: rejected ... and 3 more"
     caplog.clear()
     problems = [Problem(problem=str(number)) for number in range(MAX_LINES + 1)]
     reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems), "", 1)

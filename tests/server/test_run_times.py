@@ -11,8 +11,7 @@ from pumice.core.deltas import Deleted, PodsUpserted, Upserted
 from pumice.core.engine import Engine
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.recordings import Recording
-from pumice.server.estimating.learning import learn_ends
-from pumice.server.estimating.recorded_runs import learn_path, learn_recording
+from pumice.server.estimating.learning import learn_ends, learn_path, learn_recording
 from pumice.server.estimating.run_times import (
     MAX_GRACES,
     MAX_RUNS_OF_QUEUE,
@@ -162,9 +161,9 @@ def test_the_oldest_run_times_are_dropped() -> None:
 def test_pods_that_never_end_terminating_are_forgotten() -> None:
     learned = RunTimes()
     for number in range(MAX_GRACES + 10):
-        learned.terminates(f"uid-{number}", 0)
+        learned.note_terminating(f"uid-{number}", 0)
     for number in range(MAX_GRACES + 10):
-        learned.deleted(f"uid-{number}", 5)
+        learned.note_deleted(f"uid-{number}", 5)
     assert learned.past().graces == (5,) * MAX_GRACES
 
 

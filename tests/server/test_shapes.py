@@ -81,11 +81,11 @@ def pods_in(ops: list[NumberedOp]) -> list[Pod]:
 def test_a_batch_is_read_as_its_ops_are(pods: list[Pod]) -> None:
     ops = [upsert(wire.write_object(pod), number) for number, pod in enumerate(pods)]
     in_bulk, reader = OpReader(few_ops=0), OpReader()
-    one_by_one = told(list(reader.number(1, ops)))
-    assert told(in_bulk.batch(batch_of(*ops))) == one_by_one
-    assert told(reader.batch(batch_of(*ops))) == one_by_one
+    one_by_one = told(list(reader.read_ops(1, ops)))
+    assert told(in_bulk.read_batch(batch_of(*ops))) == one_by_one
+    assert told(reader.read_batch(batch_of(*ops))) == one_by_one
     # And again, when every shape is known.
-    assert told(in_bulk.batch(batch_of(*ops))) == one_by_one
+    assert told(in_bulk.read_batch(batch_of(*ops))) == one_by_one
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Pod)])
@@ -93,7 +93,7 @@ def test_every_field_of_a_pod_is_told_apart(field: str) -> None:
     bare = Pod("u", "ns", "p")
     other = replace(bare, **{field: getattr(POD, field)})
     reader = OpReader(few_ops=0)
-    ops = reader.batch(batch_of(*(upsert(wire.write_object(p)) for p in (bare, other, bare))))
+    ops = reader.read_batch(batch_of(*(upsert(wire.write_object(p)) for p in (bare, other, bare))))
     assert [op.delta for op in each(ops)] == [Upserted(bare), Upserted(other), Upserted(bare)]
 
 
@@ -101,7 +101,7 @@ def test_an_absent_field_is_not_one_that_says_no() -> None:
     bare = pod_pb2.Pod(uid="u", namespace="ns", name="p")
     no = pod_pb2.Pod(uid="u", namespace="ns", name="p", preemptable=False, task_priority=0)
     ops = [upsert(object_pb2.ClusterObject(pod=pod)) for pod in (bare, no)]
-    read = pods_in(OpReader(few_ops=0).batch(batch_of(*ops)))
+    read = pods_in(OpReader(few_ops=0).read_batch(batch_of(*ops)))
     assert [(p.preemptable, p.task_priority) for p in read] == [(True, 1), (False, 0)]
 
 
@@ -110,7 +110,10 @@ def test_other_ops_of_a_batch_are_read_as_ever() -> None:
     ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=object_pb2.KIND_POD, uid="u")))
     ops.append(delta_pb2.Op(configuration=configuration_pb2.Configuration()))
     ops.append(delta_pb2.Op())
-    read, expected = OpReader(few_ops=0).batch(batch_of(*ops)), list(OpReader().number(1, ops))
+    read, expected = (
+        OpReader(few_ops=0).read_batch(batch_of(*ops)),
+        list(OpReader().read_ops(1, ops)),
+    )
     assert told(read) == told(expected)
     assert read[-2].configuration == configuration_pb2.Configuration()
 
@@ -120,7 +123,7 @@ def test_pods_of_one_shape_share_what_is_alike(few_ops: int) -> None:
     labels = {"app": "web"}
     pods = [replace(POD, uid=uid, name=f"p-{uid}", labels=dict(labels)) for uid in "ab"]
     ops = [upsert(wire.write_object(pod)) for pod in pods]
-    one, two = pods_in(OpReader(few_ops).batch(batch_of(*ops)))
+    one, two = pods_in(OpReader(few_ops).read_batch(batch_of(*ops)))
     assert one.labels is two.labels
     assert one.spec is two.spec
 
@@ -129,7 +132,7 @@ def test_shapes_do_not_pile_up() -> None:
     reader = PodReader(limit=3)
     roles = [str(number) for number in range(10)] + ["x" * PodReader.LARGEST_KEY_BYTES]
     for role in roles:
-        pods = reader.batch(batch_of(upsert(wire.write_object(replace(POD, role=role))))).pods
+        pods = reader.read_batch(batch_of(upsert(wire.write_object(replace(POD, role=role))))).pods
         assert [pod.role for pod in pods] == [role]
         assert 0 < len(reader) <= 3
 
@@ -137,7 +140,7 @@ def test_shapes_do_not_pile_up() -> None:
 def test_a_pod_without_a_name_is_refused_also_when_its_shape_is_known() -> None:
     good = wire.write_object(POD)
     bad = wire.write_object(replace(POD, name=""))
-    first, second = each(OpReader(few_ops=0).batch(batch_of(upsert(good), upsert(bad))))
+    first, second = each(OpReader(few_ops=0).read_batch(batch_of(upsert(good), upsert(bad))))
     assert first.error is None
     assert second.error is not None
     assert (second.error.field, second.error.problem) == (

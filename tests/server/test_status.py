@@ -11,7 +11,7 @@ import pumice.server
 from pumice.client.details import read_status_details
 from pumice.core.errors import InputError, InvariantError, PumiceError
 from pumice.server import errors
-from pumice.server.status import ANSWERS, answer_of, grpc_status, reason_name, status_of
+from pumice.server.status import ERROR_CODES, error_code_of, grpc_status, reason_name, status_of
 from pumice.v1 import error_pb2, object_pb2
 
 PROTO = Path(__file__).parents[2] / "proto/pumice/v1/error.proto"
@@ -30,18 +30,18 @@ def test_every_class_has_an_answer() -> None:
     """What callers can meet is listed by itself; the rest by whose fault it is."""
     classes = every_class()
     listed = [c for c in classes if issubclass(c, errors.ServiceError)]
-    assert [c.__name__ for c in listed if c not in ANSWERS] == []
+    assert [c.__name__ for c in listed if c not in ERROR_CODES] == []
     fault = (InputError, InvariantError)
     assert [c.__name__ for c in classes if not issubclass(c, fault)] == ["PumiceError"]
 
 
 def test_every_answer_is_for_a_class_that_exists() -> None:
-    assert set(ANSWERS) <= set(every_class())
+    assert set(ERROR_CODES) <= set(every_class())
 
 
 def test_every_reason_is_used_and_belongs_to_one_code() -> None:
     codes: dict[int, set[grpc.StatusCode]] = {}
-    for code, reason in ANSWERS.values():
+    for code, reason in ERROR_CODES.values():
         codes.setdefault(reason, set()).add(code)
     assert set(codes) == set(error_pb2.ErrorReason.values()) - {0}
     assert [reason for reason, found in codes.items() if len(found) > 1] == []
@@ -49,7 +49,7 @@ def test_every_reason_is_used_and_belongs_to_one_code() -> None:
 
 def test_the_protocol_names_the_code_of_every_reason() -> None:
     lines = PROTO.read_text().splitlines()
-    for code, reason in set(ANSWERS.values()):
+    for code, reason in set(ERROR_CODES.values()):
         name = f"  ERROR_REASON_{reason_name(reason)} ="
         (at,) = (number for number, line in enumerate(lines) if line.startswith(name))
         assert lines[at - 1].endswith(f" {code.name}."), lines[at - 1]
@@ -57,7 +57,7 @@ def test_the_protocol_names_the_code_of_every_reason() -> None:
 
 @pytest.mark.parametrize("error", [InvariantError("secret"), RuntimeError("secret")])
 def test_our_own_bugs_are_not_told(error: Exception) -> None:
-    assert answer_of(error).code is grpc.StatusCode.INTERNAL
+    assert error_code_of(error).code is grpc.StatusCode.INTERNAL
     assert b"secret" not in status_of(error).SerializeToString()
 
 

@@ -315,7 +315,7 @@ async def test_a_large_object_that_shrinks_or_goes_gives_its_bytes_back(core: Ru
     owner = core.server._clusters.find("c1").owner
 
     async def held() -> int:
-        return await owner.ask(lambda served: served.state.large_objects.bytes)
+        return await owner.call(lambda served: served.state.large_objects.bytes)
 
     assert 60_000 < await held() < 61_000
     await adapter.tell(node("n1"))

@@ -200,5 +200,5 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 async def test_a_taken_address_is_refused(guarded: Guarded) -> None:
     second = CoreServer(ServerOptions(guarded.server.address))
-    with pytest.raises(AddressError, match="another core"):
+    with pytest.raises(AddressError, match="another process"):
         await second.start()

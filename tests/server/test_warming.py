@@ -6,7 +6,7 @@ from pumice.core.engine import Engine
 from pumice.server.local import LocalCore
 from pumice.server.state import ClusterState
 from pumice.server.whatif import trial
-from pumice.server.whatif.warming import Warming
+from pumice.server.whatif.replica import Replica
 from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 from tests.server.asking import NOW_NS, job, live
 from tests.server.running import gang, node, queue
@@ -25,6 +25,12 @@ def state_of(waiting: int) -> ClusterState:
     return state
 
 
+def replica_of(state: ClusterState) -> Replica:
+    replica = Replica()
+    replica.state = state
+    return replica
+
+
 def answer_of(state: ClusterState) -> ScheduleResponse:
     response = trial.run_trial(state, live(job("mine", 3), own_only=True), NOW_NS + 10**9)
     for session in response.sessions:
@@ -36,19 +42,19 @@ def answer_of(state: ClusterState) -> ScheduleResponse:
 
 def test_a_warm_cluster_gives_the_answer_of_a_cold_one() -> None:
     cold, warm = state_of(6), state_of(6)
-    Warming().prepare(warm.engine, NOW_NS)
+    replica_of(warm).warm(NOW_NS)
     assert answer_of(warm) == answer_of(cold)
 
 
 def test_an_unchanged_cluster_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, looks = state_of(2).engine, []
+    state, looks = state_of(2), []
     monkeypatch.setattr(Engine, "inspect", lambda *_: looks.append(1))
-    warming = Warming()
-    warming.prepare(engine, NOW_NS)
-    warming.prepare(engine, NOW_NS)
+    replica = replica_of(state)
+    replica.warm(NOW_NS)
+    replica.warm(NOW_NS)
     assert len(looks) == 1
-    engine.cache.version += 1
-    warming.prepare(engine, NOW_NS)
+    state.engine.cache.version += 1
+    replica.warm(NOW_NS)
     assert len(looks) == 2
 
 
@@ -57,4 +63,4 @@ def test_a_plugin_that_fails_does_not_end_the_replica(monkeypatch: pytest.Monkey
         raise RuntimeError("a plugin")
 
     monkeypatch.setattr(Engine, "inspect", fail)
-    Warming().prepare(state_of(1).engine, NOW_NS)
+    replica_of(state_of(1)).warm(NOW_NS)

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from pumice.core.deltas import Deleted, OutcomeCode, OutcomeReported, Upserted
+from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import Queue, Workload
 from pumice.core.model.pod import Pod
 from pumice.core.model.topology import HyperNode, HyperNodeMember
 from pumice.server import wire
+from pumice.server.ops import NumberedOp, OpReader
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 from tests.server.samples import OBJECTS, POD
 
@@ -93,18 +94,23 @@ REFUSED: dict[str, tuple[str, str, Any]] = {
 }
 
 
+def read_upsert(upsert: delta_pb2.Upsert) -> None:
+    wire.check_upsert(upsert)
+    wire.ObjectReader().read(upsert.object)
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_malformed_object_is_refused_by_kind_key_and_field(case: str) -> None:
     field, where, spoil = REFUSED[case]
     message = wire.write_object(OBJECTS[field])
     spoil(getattr(message, field))
-    op = delta_pb2.Op(upsert=wire.write_upsert(message, 1))
+    upsert = wire.write_upsert(message, 1)
     with pytest.raises(ObjectError) as caught:
-        wire.DeltaReader().read(op)
+        read_upsert(upsert)
     error = caught.value
     assert error.field == where
     assert error.kind == wire.kind_word(object_pb2.Kind.Value(f"KIND_{field.upper()}"))
-    rejected = wire.write_rejected(17, op, error)
+    rejected = NumberedOp(17, upsert.kind, upsert.uid).rejected(error)
     assert (rejected.seq, rejected.field, rejected.reason) == (17, where, error.problem)
     assert object_pb2.Kind.Name(rejected.kind) == f"KIND_{field.upper()}"
     assert rejected.uid == getattr(message, field).uid
@@ -144,15 +150,21 @@ def test_kinds_and_fields_from_the_future_are_ignored() -> None:
     assert reader.read(message) == OBJECTS["queue"]
 
 
+def read_delta(op: delta_pb2.Op) -> Delta | None:
+    (read,) = OpReader().read_ops(1, [op])
+    return read.delta
+
+
 def test_ops_become_deltas() -> None:
-    read = wire.DeltaReader().read
     upsert = wire.write_upsert(wire.write_object(POD), 4)
-    assert read(delta_pb2.Op(upsert=upsert)) == Upserted(POD)
+    assert read_delta(delta_pb2.Op(upsert=upsert)) == Upserted(POD)
     gone = object_pb2.ObjectRef(kind=object_pb2.KIND_POD, uid="pod-1")
-    assert read(delta_pb2.Op(tombstone=gone)) == Deleted(Pod, "pod-1")
+    assert read_delta(delta_pb2.Op(tombstone=gone)) == Deleted(Pod, "pod-1")
     for code in OutcomeCode:
-        outcome = OutcomeReported("d-1", code, "because")
-        assert read(delta_pb2.Op(outcome=wire.write_outcome(outcome))) == outcome
+        number = decision_pb2.OutcomeCode.Value(f"OUTCOME_CODE_{code.name}")
+        outcome = decision_pb2.Outcome(decision_id="d-1", code=number, reason="because")
+        expected = OutcomeReported("d-1", code, "because")
+        assert read_delta(delta_pb2.Op(outcome=outcome)) == expected
 
 
 def test_every_workload_is_deleted_as_a_workload() -> None:
@@ -162,11 +174,10 @@ def test_every_workload_is_deleted_as_a_workload() -> None:
 
 
 def test_ops_that_are_not_the_engines_are_no_deltas() -> None:
-    read = wire.DeltaReader().read
-    assert read(delta_pb2.Op()) is None
+    assert read_delta(delta_pb2.Op()) is None
     op = delta_pb2.Op()
     op.configuration.default_queue = "red"
-    assert read(op) is None
+    assert read_delta(op) is None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +189,7 @@ def test_ops_that_are_not_the_engines_are_no_deltas() -> None:
 )
 def test_a_malformed_outcome_is_refused(outcome: decision_pb2.Outcome, field: str) -> None:
     with pytest.raises(ObjectError) as caught:
-        wire.DeltaReader().read(delta_pb2.Op(outcome=outcome))
+        wire.read_outcome(outcome)
     assert caught.value.field == field
 
 

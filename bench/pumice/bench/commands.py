@@ -18,7 +18,7 @@ from pumice.bench.engines import ways
 from pumice.bench.estimates import MOMENTS, estimates
 from pumice.bench.results import Result
 from pumice.recordings import RecordingError
-from pumice.server.estimating.recorded_runs import learn_path
+from pumice.server.estimating.learning import learn_path
 from pumice.server.estimating.run_times import RunTimes
 from pumice.server.plugins import installed_registry
 

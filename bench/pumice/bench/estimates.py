@@ -13,7 +13,7 @@ from pumice.core.model.status import TaskStatus
 from pumice.evaluation.job_results import JobState, job_results
 from pumice.recordings import Recording
 from pumice.recordings.history import History
-from pumice.server.estimating.answers import range_of
+from pumice.server.estimating.estimates import range_of
 from pumice.server.estimating.forward_run import ForwardRun, RunLimits, Target
 from pumice.server.estimating.learning import learn_ends
 from pumice.server.estimating.levels import LEVELS, RunTimeEstimates, Source

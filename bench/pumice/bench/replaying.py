@@ -147,7 +147,7 @@ class _RecordedCluster:
     def _take(self, ops: Sequence[delta_pb2.Op]) -> None:
         first_seq = self._seq + 1
         self._seq += len(ops)
-        numbered = list(self._reader.number(first_seq, ops))
+        numbered = list(self._reader.read_ops(first_seq, ops))
         rejected, _ = self._state.apply(numbered, self._now_ns)
         batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
         self._recorder.on_batch(batch, rejected, self._now_ns)

@@ -18,7 +18,7 @@ from pumice.server.peers import Certificate
 from pumice.server.plain_yaml import YamlTextError, parse
 
 log = logging.getLogger("pumice.server")
-_LOOK_AGAIN_NS = 1_000_000_000
+_RELOAD_INTERVAL_NS = 1_000_000_000
 _HASH_LENGTH = 64
 
 
@@ -30,11 +30,11 @@ class AccessFileError(InputError):
 
 
 class Role(StrEnum):
-    """What a caller may do."""
+    """A set of permissions. A caller may have several roles."""
 
     # Stream clusters.
     ADAPTER = "adapter"
-    # Ask what would be decided, and read.
+    # Run what-if requests, and read.
     FRONTEND = "frontend"
     # Read.
     OBSERVER = "observer"
@@ -43,8 +43,8 @@ class Role(StrEnum):
 
 
 _READERS = frozenset({Role.OBSERVER, Role.FRONTEND, Role.ADMIN})
-# Roles by service, or by method where methods differ. A service that is not listed is for admins.
-_MAY: Mapping[str, frozenset[Role]] = {
+# Allowed roles by service, or by method where methods differ. All other services are for admins.
+_ROLES_BY_METHOD: Mapping[str, frozenset[Role]] = {
     "/pumice.v1.ClusterService/": frozenset({Role.ADAPTER, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Schedule": frozenset({Role.FRONTEND, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Explain": _READERS,
@@ -56,14 +56,14 @@ _MAY: Mapping[str, frozenset[Role]] = {
     "/grpc.reflection.v1alpha.ServerReflection/": frozenset(Role),
     "/grpc.reflection.v1.ServerReflection/": frozenset(Role),
 }
-# Health checks are open to anybody.
-OPEN = ("/grpc.health.v1.Health/",)
+# Health checks need no authentication.
+PUBLIC_METHODS = ("/grpc.health.v1.Health/",)
 
 
 def roles_for(method: str) -> frozenset[Role]:
     """The roles that may call a method, by its full name."""
     service = method[: method.rindex("/") + 1]
-    return _MAY.get(method) or _MAY.get(service) or frozenset({Role.ADMIN})
+    return _ROLES_BY_METHOD.get(method) or _ROLES_BY_METHOD.get(service) or frozenset({Role.ADMIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Caller:
 
     name: str
     roles: frozenset[Role]
-    # None: all clusters.
+    # The clusters that the caller may use; None: all.
     clusters: frozenset[str] | None = None
-    # The certificate limits the clusters, not the access file.
+    # Whether the certificate, not the access file, limits the clusters.
     by_certificate: bool = False
 
     def check_method(self, method: str) -> None:
@@ -86,7 +86,7 @@ class Caller:
         return self.clusters is None or cluster in self.clusters
 
     def check_cluster(self, cluster: str) -> str:
-        """Returns the cluster that is meant: a caller of one cluster need not name it."""
+        """Returns the cluster of a request. A caller of only one cluster need not name it."""
         if self.clusters is None:
             return cluster
         if not cluster and len(self.clusters) == 1:
@@ -95,21 +95,21 @@ class Caller:
             return cluster
         if self.by_certificate:
             raise errors.ClusterDeniedError(cluster)
-        raise errors.RoleDeniedError(self.name, f"ask about cluster {cluster!r}")
+        raise errors.RoleDeniedError(self.name, f"use cluster {cluster!r}")
 
 
 class AccessPolicy(Protocol):
-    """Decides who a caller is."""
+    """Authenticates callers."""
 
-    def caller(self, token: str | None, certificate: Certificate) -> Caller:
+    def authenticate(self, token: str | None, certificate: Certificate) -> Caller:
         """Raises TokenError or UnauthenticatedError for an unknown caller."""
         ...
 
 
 class CertificatePolicy:
-    """Mutual TLS without an access file: everything, for the clusters that a certificate names."""
+    """Mutual TLS without an access file: every role, for the clusters that a certificate names."""
 
-    def caller(self, token: str | None, certificate: Certificate) -> Caller:
+    def authenticate(self, token: str | None, certificate: Certificate) -> Caller:
         if not certificate.names:
             raise errors.UnauthenticatedError
         return Caller(
@@ -120,24 +120,24 @@ class CertificatePolicy:
 class AccessFile:
     """Tokens and certificates with their roles. A change of the file applies within a second.
 
-    A file that cannot be read any more leaves what was read before, and is logged.
+    When the changed file is invalid, the error is logged and the old roles stay in use.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         """Raises AccessFileError."""
         self._path = path
         self._clock = clock
-        self._looked_ns = clock.ticks_ns()
+        self._checked_ns = clock.ticks_ns()
         self._version: tuple[int, int] = (0, 0)
         self._tokens: dict[str, Caller] = {}
         self._certificates: dict[str, Caller] = {}
         self._read()
 
-    def caller(self, token: str | None, certificate: Certificate) -> Caller:
-        self._look_again()
+    def authenticate(self, token: str | None, certificate: Certificate) -> Caller:
+        self._reload_if_due()
         if token is not None:
             digest = hashlib.sha256(token.encode(errors="replace")).hexdigest()
-            # Every one is compared, in constant time: the time must not tell how much was right.
+            # All hashes are compared, in constant time, so that timing reveals nothing about them.
             found = [c for known, c in self._tokens.items() if hmac.compare_digest(known, digest)]
             if not found:
                 raise errors.TokenError("the bearer token is not known")
@@ -146,20 +146,20 @@ class AccessFile:
             if name in self._certificates:
                 return self._certificates[name]
         if certificate.names:
-            # A certificate that is not listed is an adapter of the clusters it names.
+            # A certificate that is not listed has the role adapter, for the clusters that it names.
             roles = frozenset({Role.ADAPTER})
             return Caller(certificate.names[0], roles, certificate.clusters, by_certificate=True)
         raise errors.TokenError("no bearer token was sent")
 
-    def _look_again(self) -> None:
+    def _reload_if_due(self) -> None:
         now_ns = self._clock.ticks_ns()
-        if now_ns - self._looked_ns < _LOOK_AGAIN_NS:
+        if now_ns - self._checked_ns < _RELOAD_INTERVAL_NS:
             return
-        self._looked_ns = now_ns
+        self._checked_ns = now_ns
         try:
             self._read()
         except AccessFileError as error:
-            log.error("the access file cannot be read; roles stay unchanged: %s", error)
+            log.error("the access file is invalid; the old roles stay in use: %s", error)
 
     def _read(self) -> None:
         try:
@@ -174,24 +174,26 @@ class AccessFile:
         except (OSError, UnicodeDecodeError) as error:
             raise AccessFileError(self._path, str(error).splitlines()[0]) from None
         if not isinstance(held, dict) or not set(held) <= {"tokens", "certificates"}:
-            raise AccessFileError(self._path, "must hold the lists 'tokens' and 'certificates'")
+            raise AccessFileError(
+                self._path, "must be a mapping with the keys 'tokens' and 'certificates'"
+            )
         tokens = [self._token(at, item) for at, item in self._items(held, "tokens")]
         certificates = [
             (caller.name, caller)
             for caller in (self._caller(at, item) for at, item in self._items(held, "certificates"))
         ]
-        self._check_once("tokens", "sha256", [digest for digest, _ in tokens])
-        self._check_once("certificates", "name", [name for name, _ in certificates])
+        self._check_unique("tokens", "sha256", [digest for digest, _ in tokens])
+        self._check_unique("certificates", "name", [name for name, _ in certificates])
         self._tokens, self._certificates = dict(tokens), dict(certificates)
         self._version = version
 
-    def _check_once(self, key: str, field: str, names: list[str]) -> None:
-        """Two entries for one caller would contradict each other."""
+    def _check_unique(self, key: str, field: str, names: list[str]) -> None:
+        """Two entries for one caller could contradict each other."""
         for index, value in enumerate(names):
             first = names.index(value)
             if first != index:
                 raise AccessFileError(
-                    self._path, f"{key}[{index}].{field} is that of {key}[{first}], too"
+                    self._path, f"{key}[{index}].{field} repeats {key}[{first}].{field}"
                 )
 
     def _items(self, held: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
@@ -211,16 +213,16 @@ class AccessFile:
     def _caller(self, at: str, item: dict[str, Any]) -> Caller:
         unknown = sorted(set(item) - {"name", "roles", "clusters"})
         if unknown:
-            raise AccessFileError(self._path, f"{at}.{unknown[0]} is not a field")
+            raise AccessFileError(self._path, f"{at}.{unknown[0]} is an unknown field")
         name, roles, clusters = item.get("name"), item.get("roles"), item.get("clusters")
         if not isinstance(name, str) or not name:
             raise AccessFileError(self._path, f"{at}.name is missing")
         known = ", ".join(Role)
         if not isinstance(roles, list) or not roles:
-            raise AccessFileError(self._path, f"{at}.roles must be a list of some of: {known}")
+            raise AccessFileError(self._path, f"{at}.roles must be a list of roles: {known}")
         wrong = [role for role in map(str, roles) if role not in set(Role)]
         if wrong:
-            text = f"{at}.roles must be some of: {known}; not {wrong[0]!r}"
+            text = f"{at}.roles has the unknown role {wrong[0]!r}; known roles: {known}"
             raise AccessFileError(self._path, text)
         if clusters is not None and not isinstance(clusters, list):
             raise AccessFileError(self._path, f"{at}.clusters must be a list of names")

@@ -1,4 +1,4 @@
-"""Addresses of a core, and which of them need TLS."""
+"""Checks the addresses that a core listens on, and which of them need TLS."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class AddressError(InputError):
 
 
 def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
-    """Other machines may connect only with mutual TLS, unless --insecure is given."""
+    """An address that other machines can reach needs mutual TLS. Raises AddressError."""
     if address.startswith("unix:"):
         path = Path(socket_path(address))
         if not path.parent.is_dir():
-            raise AddressError(address, f"there is no folder {path.parent}; make it first")
+            raise AddressError(address, f"the folder {path.parent} does not exist")
         return
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or not host:
@@ -32,16 +32,18 @@ def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
     if host not in _LOOPBACK and not mutual_tls and not insecure:
         raise AddressError(
             address,
-            "other machines can reach this address; give --tls-cert, --tls-key and --tls-client-ca, "
+            "other machines can reach this address; use --tls-cert, --tls-key and --tls-client-ca, "
             "or --insecure",
         )
 
 
 def read_http_address(address: str) -> tuple[str, int]:
-    """Host and port; a port without a host is of this machine."""
+    """Returns host and port; the default host is 127.0.0.1. Raises AddressError."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > _HIGHEST_PORT:
-        raise AddressError(address, "use HOST:PORT, such as 127.0.0.1:9090; port 0: any free one")
+        raise AddressError(
+            address, "use HOST:PORT, such as 127.0.0.1:9090; port 0 means any free port"
+        )
     return host or "127.0.0.1", int(port)
 
 

@@ -1,4 +1,4 @@
-"""AdministrationService: what operators change in a core."""
+"""AdministrationService: calls with which operators change the state of a core."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Clusters
-from pumice.server.inspection import answers
+from pumice.server.service import abort_on_error
 from pumice.v1 import administration_service_pb2 as pb
 from pumice.v1 import administration_service_pb2_grpc
 
@@ -17,7 +17,7 @@ class AdministrationServicer(administration_service_pb2_grpc.AdministrationServi
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
 
-    @answers
+    @abort_on_error
     async def ForgetCluster(  # noqa: N802
         self, request: pb.ForgetClusterRequest, context: Any
     ) -> pb.ForgetClusterResponse:

@@ -1,4 +1,4 @@
-"""The clock of a core; tests use one of their own."""
+"""The clock of a core. Tests replace it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SECOND_NS = 1_000_000_000
 
 
 class Clock(Protocol):
-    """Wall time for sessions and epochs; monotonic ticks for waiting."""
+    """Wall time for sessions and epochs, and monotonic ticks for timeouts."""
 
     def now_ns(self) -> int: ...
 
     def ticks_ns(self) -> int: ...
 
     def wait(self, condition: threading.Condition, until_ns: int | None) -> None:
-        """Waits, with the condition held, until it is notified or the ticks reach a value."""
+        """Waits until the condition, which the caller holds, is notified, or until a time."""
         ...
 
 

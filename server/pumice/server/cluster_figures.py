@@ -1,4 +1,4 @@
-"""Series of queues and jobs: made on the owner's thread when Prometheus asks, not in sessions."""
+"""Metrics of queues and jobs, computed on the owner's thread at each scrape."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pumice.server.pause import PauseReason
 from pumice.server.served import ServedCluster
 
 log = logging.getLogger("pumice.server")
-# Longer sessions leave the figures of the last scrape.
+# During a longer session the values of the last scrape are used.
 _WAIT_SECONDS = 1.0
 
 _QUEUE = ("queue_name", "cluster")
 _JOB = ("job_name", "queue", "job_namespace", "cluster")
 _AMOUNTS = {
-    "allocated": "What the jobs of a queue hold",
-    "request": "What the jobs of a queue hold or ask for",
-    "deserved": "What a queue deserves",
-    "inqueue": "What is reserved for jobs of a queue that are in phase Inqueue",
+    "allocated": "Resources that the jobs of a queue hold",
+    "request": "Resources that the jobs of a queue hold or request",
+    "deserved": "Resources that a queue deserves",
+    "inqueue": "Resources reserved for jobs of a queue in phase Inqueue",
     "capacity": "The capability in the spec of a queue",
-    "real_capacity": "What a queue may use at most",
+    "real_capacity": "Resources that a queue may use at most",
 }
-# Name, text, labels.
+# Name, help text and labels of each metric.
 FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     *(
         (f"volcano_queue_{word}_{suffix}", f"{text}, {unit}.", labels)
@@ -45,21 +45,25 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             ("scalar_resources", "other resources", ("queue_name", "resource", "cluster")),
         )
     ),
-    ("volcano_queue_share", "The share of a queue: allocated by deserved.", _QUEUE),
+    ("volcano_queue_share", "The share of a queue: allocated divided by deserved.", _QUEUE),
     ("volcano_queue_weight", "The weight of a queue.", _QUEUE),
-    ("volcano_queue_overused", "1: a queue has what it deserves, or more.", _QUEUE),
+    ("volcano_queue_overused", "1: a queue has its deserved resources or more.", _QUEUE),
     ("volcano_unschedule_task_count", "Pending pods of a waiting job.", ("job_id", "cluster")),
     ("volcano_job_share", "Dominant share of a job.", ("job_ns", "job_id", "cluster")),
     ("volcano_e2e_job_scheduling_duration", "Milliseconds from creation to the last bind.", _JOB),
     ("volcano_e2e_job_scheduling_start_time", "Creation of the PodGroup, Unix seconds.", _JOB),
     ("volcano_e2e_job_scheduling_last_time", "Time of the last bind, Unix seconds.", _JOB),
-    ("pumice_jobs_without_series", "Jobs beyond those with series of their own.", ("cluster",)),
+    (
+        "pumice_jobs_without_series",
+        "Jobs without series of their own, because there are too many.",
+        ("cluster",),
+    ),
 )
 Sample = tuple[str, tuple[str, ...], float]
 
 
 def figures_of(served: ServedCluster) -> list[Sample]:
-    """On the owner's thread, between two sessions."""
+    """Reads the values of all metrics. Runs on the owner's thread, between two sessions."""
     engine = served.state.engine
     samples = [sample for each in engine.accounts.values() for sample in _queue(each)]
     cache = engine.cache
@@ -98,7 +102,7 @@ def _queue(account: QueueAccount) -> Iterator[Sample]:
 
 
 def _finite(amount: float) -> float:
-    """Without a limit: as Prometheus writes it."""
+    """Any infinite amount, which means no limit, becomes +Inf."""
     return float(amount) if math.isfinite(amount) else math.inf
 
 
@@ -124,7 +128,7 @@ def _has_no_adapter(cluster: Cluster) -> bool:
 
 
 class ClusterCollector(Collector):
-    """Asks the owner of every cluster for its figures; on the thread of the metrics page."""
+    """Collects the values of all clusters from their owners, on the thread of the metrics page."""
 
     def __init__(self, clusters: Callable[[], list[Cluster]]) -> None:
         self._clusters = clusters
@@ -139,10 +143,11 @@ class ClusterCollector(Collector):
         }
         clusters = self._clusters()
         for cluster in clusters:
-            # Jobs of equal names in different namespaces share a series, because Volcano's label has the name alone.
+            # Jobs with the same name in different namespaces share a series, because Volcano's
+            # label lacks the namespace.
             seen: set[tuple[str, tuple[str, ...]]] = set()
             if _has_no_adapter(cluster):
-                # Another core may serve the cluster by now, with other figures.
+                # Another core may serve the cluster now, and report other values.
                 continue
             for name, labels, value in self._ask(cluster):
                 if (name, labels) not in seen:
@@ -158,8 +163,8 @@ class ClusterCollector(Collector):
             try:
                 self._last[cluster.name] = figures_of(cluster.served)
             except Exception:
-                # An error here must not drop the state of a cluster.
-                log.exception("%s: no figures", cluster.name)
+                # An error here must not drop the state of the cluster.
+                log.exception("%s: cannot compute metrics", cluster.name)
             answered.set()
 
         cluster.owner.post(answer)

@@ -1,4 +1,4 @@
-"""Clusters and the core itself, in short, for ListClusters and GetConfig."""
+"""Summaries of clusters and of the core, for ListClusters and GetConfig."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_pause(pause: Pause | None) -> core_pb2.Pause | None:
 
 
 def cluster_info(cluster: Cluster) -> ClusterInfo:
-    """On the loop: what the owner's thread changes meanwhile is read as it is."""
+    """Runs on the loop. The owner's thread may change values at the same time."""
     served, stream = cluster.served, cluster.stream
     info = ClusterInfo(
         name=cluster.name,

@@ -1,29 +1,31 @@
-"""Views of a cluster between two sessions, for readers that must not wait for a session.
+"""Read-only views of a cluster, for readers that must not wait for a session.
 
-The owner makes a view when a reader asks, and before every session. Only jobs that changed are
-read again, so a view of a quiet cluster costs little. While a session runs, readers get
-the view that was made before it.
+The owner makes a view when a reader requests one, and before every session. Only changed jobs are
+read again, so a view of a quiet cluster costs little. While a session runs, readers get the view
+that was made before the session.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.cache.assumptions import Assumption
 from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Wait
 from pumice.core.model.group import PodGroup, Queue
+from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import TaskStatus, status_of
 from pumice.core.session.queues import QueueAccount
-from pumice.server.pod_lookup import PodLookup
 from pumice.server.state import ClusterState
 
 Floats = NDArray[np.float64]
@@ -43,7 +45,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRows:
-    """All nodes: arrays of shape (resources, nodes), in the order of names."""
+    """All nodes, as arrays of shape (resources, nodes), sorted by name."""
 
     columns: list[str]
     names: list[str]
@@ -53,27 +55,80 @@ class NodeRows:
     idle: Floats
     releasing: Floats
     pods: Floats
-    # Pods on nodes that are not there, by the node's name.
+    # Numbers of pods on nodes that do not exist, by node name.
     missing: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class PodState:
+    """The state of one pod; a pending pod of another scheduler has no status."""
+
+    uid: str
+    name: str
+    # Empty: no job.
+    job: str = ""
+    status: TaskStatus | None = None
+    node_name: str = ""
+    # Scheduling gates, except Volcano's own gate.
+    gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodLookup:
+    """Finds pods on any thread while a session runs, without copying them.
+
+    A session changes tasks, but not pods: the status of a pod before the session follows from the
+    pod, or from the assumption about it. The caller must check afterwards that the session still
+    runs.
+    """
+
+    _tasks: Mapping[str, Task]
+    _foreign: Mapping[str, Pod]
+    _assumptions: Sequence[Assumption]
+
+    @classmethod
+    def of(cls, cache: ClusterCache) -> PodLookup:
+        return cls(cache.tasks, cache.foreign, cache.assumptions.all_open())
+
+    def find(self, namespace: str, name: str) -> PodState | None:
+        # Copied in one step, because the owner may change it at the same time.
+        tasks = list(self._tasks.values())
+        found = [task for task in tasks if task.name == name and task.pod.namespace == namespace]
+        if found:
+            # Of two pods with the same name, the newer one.
+            return self._state_of(max(found, key=lambda each: each.order_key))
+        for pod in list(self._foreign.values()):
+            if pod.name == name and pod.namespace == namespace:
+                return PodState(pod.uid, pod.name)
+        return None
+
+    def _state_of(self, task: Task) -> PodState:
+        pod = task.pod
+        status, node_name = status_of(pod), pod.node_name
+        for assumption in self._assumptions:
+            if assumption.pod_uid == pod.uid:
+                status, node_name = assumption.status, assumption.node_name
+        gates = () if task.only_volcano_gate else pod.spec.scheduling_gates
+        return PodState(pod.uid, pod.name, task.job_id, status, node_name, gates)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster after one session and at one op. It is never changed."""
+    """A cluster after one session and one op. A view never changes."""
 
     session: int
     based_on_seq: int
     jobs: Mapping[str, JobRow]
     waits: tuple[Wait, ...]
-    # In the order of names.
+    # Sorted by name.
     queues: tuple[Queue, ...]
     accounts: Mapping[str, QueueAccount]
-    # What jobs of each queue hold and want.
+    # Resources that the jobs of each queue hold or request.
     requests: Mapping[str, Resources]
     nodes: NodeRows
-    # Valid while this view is the current one.
+    # Valid while this view is current.
     pods: PodLookup
-    # Resources on nodes that the last session pipelined, by node.
+    # Resources that the last session pipelined, by node.
     pipelined: Mapping[str, Resources]
     actions: tuple[str, ...]
     plugins: frozenset[str]
@@ -83,8 +138,8 @@ _Reader = tuple[asyncio.AbstractEventLoop, "asyncio.Future[ClusterView | None]"]
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What the last view was made from, and the versions of it."""
+class _ViewParts:
+    """Parts of the last view, with the versions that they were made from."""
 
     cache: ClusterCache
     jobs: dict[str, JobRow] = field(default_factory=dict)
@@ -98,19 +153,19 @@ class _Kept:
 
 
 class ViewPublisher:
-    """Makes views on the owner's thread and gives them to readers on the loop."""
+    """Makes views on the owner's thread and publishes them to readers on the loop."""
 
     def __init__(self) -> None:
-        # Guards the three below; held for moments only.
+        # Guards the next three fields. Held for a short time only.
         self._lock = threading.Lock()
         self._in_session = False
         self._waiting: list[_Reader] = []
-        # Whether a reader may still have the jobs of the last view.
-        self._taken = False
+        # Whether a reader may still use the job mapping of the last view.
+        self._is_shared = False
         self._view: ClusterView | None = None
-        self._kept: _Kept | None = None
-        # Jobs that were read: what the views cost.
-        self.jobs_seen = 0
+        self._parts: _ViewParts | None = None
+        # Number of jobs that were read for all views.
+        self.jobs_read = 0
 
     # On the loop.
 
@@ -119,31 +174,31 @@ class ViewPublisher:
         with self._lock:
             if not self._in_session:
                 return None
-            self._taken = True
+            self._is_shared = True
             return self._view
 
     def is_current(self, view: ClusterView) -> bool:
-        """Whether the session that the view was made for still runs; on any thread."""
+        """Whether the session that the view was made for still runs. Any thread may call it."""
         with self._lock:
             return self._in_session and self._view is view
 
     def wait(self) -> asyncio.Future[ClusterView | None]:
-        """The next view; the owner has to be asked for it. None: the cluster is not complete."""
+        """The next view, which the caller requests from the owner. None: no complete snapshot."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[ClusterView | None] = loop.create_future()
         with self._lock:
             if not self._in_session:
                 self._waiting.append((loop, future))
                 return future
-            self._taken = True
+            self._is_shared = True
         future.set_result(self._view)
         return future
 
     # On the owner's thread.
 
     def session_begins(self, state: ClusterState) -> None:
-        """A session is about to begin."""
-        self._renew(state)
+        """Makes the view that readers get while a session runs."""
+        self._update(state)
         self._answer(in_session=True)
 
     def session_ended(self) -> None:
@@ -152,87 +207,87 @@ class ViewPublisher:
 
     @contextmanager
     def while_busy(self, state: ClusterState) -> Iterator[None]:
-        """Serves the view while the owner is busy with something else than a session."""
+        """Serves the view while the owner is busy with something other than a session."""
         self.session_begins(state)
         try:
             yield
         finally:
             self.session_ended()
 
-    def renew(self, state: ClusterState | None) -> None:
-        """Answers waiting readers; without a state there is no view yet."""
+    def publish(self, state: ClusterState | None) -> None:
+        """Makes a view for waiting readers. Without a state they get None."""
         with self._lock:
             if not self._waiting:
                 return
         if state is None:
-            self._view = self._kept = None
+            self._view = self._parts = None
         else:
-            self._renew(state)
+            self._update(state)
         self._answer(in_session=False)
 
     def clear(self) -> None:
-        """The state is gone, in the middle of a session perhaps."""
-        self._view = self._kept = None
+        """Drops the view, because the state was dropped, perhaps during a session."""
+        self._view = self._parts = None
         self._answer(in_session=False)
 
     def _answer(self, *, in_session: bool) -> None:
         with self._lock:
             self._in_session = in_session
             waiting, self._waiting = self._waiting, []
-            self._taken = self._taken or bool(waiting)
+            self._is_shared = self._is_shared or bool(waiting)
         for loop, future in waiting:
             # The loop may be closed already when the process ends.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_give, future, self._view)
+                loop.call_soon_threadsafe(_resolve, future, self._view)
 
-    # Bringing it up to date.
+    # Updates.
 
-    def _renew(self, state: ClusterState) -> None:
+    def _update(self, state: ClusterState) -> None:
         engine = state.engine
         cache, configuration = engine.cache, engine.configuration
-        kept = self._kept
-        if kept is None or kept.cache is not cache or cache.job_index.unread is None:
-            kept = self._kept = _Kept(cache)
+        parts = self._parts
+        if parts is None or parts.cache is not cache or cache.job_index.unread is None:
+            parts = self._parts = _ViewParts(cache)
             cache.job_index.unread = set(cache.jobs)
-        self._see_jobs(kept)
+        self._update_jobs(parts)
         version = (cache.queues.version, cache.namespaces.version)
-        if version != kept.queues_version:
-            kept.queues_version = version
-            kept.queues = tuple(cache.session_queues().values())
+        if version != parts.queues_version:
+            parts.queues_version = version
+            parts.queues = tuple(cache.session_queues().values())
         accounts = engine.accounts
         self._view = ClusterView(
             session=engine.session,
             based_on_seq=state.applied_seq,
-            jobs=kept.jobs,
+            jobs=parts.jobs,
             waits=engine.waits,
-            queues=kept.queues,
+            queues=parts.queues,
             accounts=accounts,
-            # The only sums in accounts that go on changing after their session.
+            # The only part of an account that changes after its session.
             requests={name: account.request.clone() for name, account in accounts.items()},
-            nodes=_nodes(kept, cache),
+            nodes=_nodes(parts, cache),
             pods=PodLookup.of(cache),
             pipelined=engine.promised,
             actions=tuple(configuration.actions),
             plugins=frozenset(o.name for tier in configuration.tiers for o in tier),
         )
 
-    def _see_jobs(self, lists: _Kept) -> None:
-        cache = lists.cache
+    def _update_jobs(self, parts: _ViewParts) -> None:
+        cache = parts.cache
         changed = cache.job_index.take_unread()
         if not changed:
             return
-        if self._taken:
-            # Readers keep the mapping they have.
-            lists.jobs = dict(lists.jobs)
-            self._taken = False
+        if self._is_shared:
+            # Readers keep the old mapping.
+            parts.jobs = dict(parts.jobs)
+            self._is_shared = False
         for id_ in changed:
             job = cache.jobs.get(id_)
             row = None if job is None else _row(job)
             if row is None:
-                lists.jobs.pop(id_, None)
+                parts.jobs.pop(id_, None)
             else:
-                lists.jobs[id_] = row
-        self.jobs_seen += len(changed)
+                parts.jobs[id_] = row
+        self.jobs_read += len(changed)
 
 
 def _row(job: Job) -> JobRow | None:
@@ -245,38 +300,38 @@ def _row(job: Job) -> JobRow | None:
     )
 
 
-def _nodes(lists: _Kept, cache: ClusterCache) -> NodeRows:
+def _nodes(parts: _ViewParts, cache: ClusterCache) -> NodeRows:
     table = cache.table
     table.settle()
     objects = (table.layout, table.objects_version)
-    # Pods on nodes that are not there change no row.
+    # Pods on nodes that do not exist change no row, but the version of the cache.
     version = (*objects, table.changes, cache.version)
-    if lists.nodes is not None and version == lists.nodes_version:
-        return lists.nodes
-    if objects != lists.objects_version:
-        lists.objects_version = objects
+    if parts.nodes is not None and version == parts.nodes_version:
+        return parts.nodes
+    if objects != parts.objects_version:
+        parts.objects_version = objects
         nodes = [entry.node for entry in table.rows]
-        lists.unschedulable = [node is not None and node.unschedulable for node in nodes]
-        lists.allocatable = table.allocatable.copy()
+        parts.unschedulable = [node is not None and node.unschedulable for node in nodes]
+        parts.allocatable = table.allocatable.copy()
     width, amounts = len(table.columns), table.amounts.copy()
     idle, used, releasing = (amounts[part * width : (part + 1) * width] for part in range(3))
-    # Seldom are there any.
+    # Entries without a row, which are nodes that do not exist, are rare.
     entries = table.entries.values() if len(table.entries) != len(table.rows) else ()
-    lists.nodes_version = version
-    lists.nodes = NodeRows(
+    parts.nodes_version = version
+    parts.nodes = NodeRows(
         table.columns,
         table.names,
-        lists.unschedulable,
-        lists.allocatable,
+        parts.unschedulable,
+        parts.allocatable,
         used,
         idle,
         releasing,
         amounts[-1],
         {entry.name: len(entry.tasks) for entry in entries if entry.row < 0},
     )
-    return lists.nodes
+    return parts.nodes
 
 
-def _give(future: asyncio.Future[ClusterView | None], view: ClusterView | None) -> None:
+def _resolve(future: asyncio.Future[ClusterView | None], view: ClusterView | None) -> None:
     if not future.done():
         future.set_result(view)

@@ -1,4 +1,4 @@
-"""The clusters of a core and their current streams. All on the loop."""
+"""The clusters of a core and their current streams. Everything here runs on the loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from pumice.server.owner import Owner
 from pumice.server.recording.entries import origin
 from pumice.server.recording.files import RecordingFiles
 from pumice.server.recording.recorder import Recorder
-from pumice.server.records import History, SessionRecord
+from pumice.server.records import History, SessionRecord, Watchers
 from pumice.server.served import ServedCluster
 from pumice.server.stream import AdapterStream
-from pumice.server.watchers import Watchers
 from pumice.v1 import cluster_service_pb2
 
 log = logging.getLogger("pumice.server")
@@ -26,7 +25,7 @@ _NEAREST = 3
 
 
 class Cluster:
-    """One cluster on the loop's side: its owner, its stream and its sessions."""
+    """One cluster as the loop uses it: its owner, its stream and its last sessions."""
 
     def __init__(
         self,
@@ -65,18 +64,18 @@ class Cluster:
             asyncio.get_running_loop().run_in_executor(None, self.job_histories.update)
         self._on_session(self)
 
-    async def seen(self) -> ClusterView:
-        """The cluster between two sessions, without waiting for one."""
-        looking = self.served.views.wait()
-        if not looking.done():
-            self.owner.post(self.served.show)
-        view = await looking
+    async def view(self) -> ClusterView:
+        """A view of the cluster. Does not wait for a running session."""
+        waiting = self.served.views.wait()
+        if not waiting.done():
+            self.owner.post(self.served.publish_view)
+        view = await waiting
         if view is None:
             raise errors.NotReadyError(self.name)
         return view
 
     def admit(self, stream: AdapterStream) -> None:
-        """Makes a stream the current one: the highest epoch wins, and of one adapter the newest stream."""
+        """Makes a stream the current one. The highest epoch wins, then the newest stream."""
         hello, current = stream.hello, self.stream
         if hello.epoch < self.epoch:
             raise errors.StaleEpochError(hello.epoch, self.epoch)
@@ -109,17 +108,17 @@ def _recorder(name: str, env: CoreEnvironment) -> Recorder:
 
 
 class Clusters:
-    """Clusters by name; a cluster is made by the first Hello."""
+    """All clusters by name. The first Hello of a cluster adds it."""
 
     def __init__(self, env: CoreEnvironment) -> None:
         self._env = env
         self._by_name: dict[str, Cluster] = {}
         self._dropping: set[asyncio.Task[None]] = set()
-        # Called on the loop when a cluster is gone.
+        # Called when a cluster was removed.
         self.on_forgotten: Callable[[Cluster], None] | None = None
-        # Called on the loop after every session.
+        # Called after every session.
         self.on_session: Callable[[Cluster], None] | None = None
-        # Called on the loop when a cluster begins or ceases to be scheduled.
+        # Called when scheduling of a cluster is paused or resumed.
         self.on_pause: Callable[[Cluster], None] | None = None
 
     def _session_ended(self, cluster: Cluster) -> None:
@@ -131,15 +130,15 @@ class Clusters:
             self.on_pause(cluster)
 
     def _abandoned(self, cluster: Cluster) -> None:
-        """No adapter has come back for long enough: the cluster is forgotten."""
+        """Removes a cluster whose adapter did not connect again in time."""
         if cluster.stream is None and self._by_name.get(cluster.name) is cluster:
-            log.info("%s: forgotten, because no adapter connected again", cluster.name)
+            log.info("%s: removed, because no adapter connected again", cluster.name)
             task = asyncio.get_running_loop().create_task(self._drop(cluster))
             self._dropping.add(task)
             task.add_done_callback(self._dropping.discard)
 
     async def _drop(self, cluster: Cluster) -> None:
-        """Ends the threads of a cluster and removes all that is kept about it."""
+        """Stops the threads of a cluster and removes its data."""
         del self._by_name[cluster.name]
         await cluster.stop()
         if cluster.name not in self._by_name:
@@ -148,7 +147,7 @@ class Clusters:
                 self.on_forgotten(cluster)
 
     def of(self, name: str) -> Cluster:
-        """The cluster of that name, made if there is none."""
+        """The cluster with this name, which is added if it does not exist."""
         cluster = self._by_name.get(name)
         if cluster is None:
             limit = self._env.limits.max_clusters
@@ -163,7 +162,7 @@ class Clusters:
         return sorted(self._by_name)
 
     async def forget(self, name: str, *, force: bool) -> int:
-        """Drops a cluster with all that is held of it; returns the epoch that was served."""
+        """Removes a cluster and its data; returns the epoch of its last stream."""
         cluster = self.find(name)
         if cluster.stream is not None and not force:
             raise errors.ClusterConnectedError(name, cluster.stream.hello.adapter_id)
@@ -177,7 +176,7 @@ class Clusters:
         return cluster.epoch
 
     def find(self, name: str) -> Cluster:
-        """The cluster of that name; without a name, the only one."""
+        """The cluster with this name; with an empty name, the only cluster."""
         names = sorted(self._by_name)
         if not name:
             if len(names) == 1:
@@ -192,7 +191,7 @@ class Clusters:
         return self._by_name[name]
 
     def all(self) -> list[Cluster]:
-        """From any thread."""
+        """Any thread may call it."""
         return list(self._by_name.values())
 
     def streams(self) -> list[AdapterStream]:

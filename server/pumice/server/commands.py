@@ -1,4 +1,4 @@
-"""``pumice core``: the scheduling service as a process of its own."""
+"""``pumice core``: runs the scheduling service as a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CoreProblem(click.ClickException):
     exit_code = _BAD_INPUT
 
 
-_KEEPING = (
+_CORE_OPTIONS = (
     click.option(
         "--record",
         type=click.Path(path_type=Path),
@@ -52,8 +52,8 @@ _KEEPING = (
     click.option(
         "--replica-at-start",
         is_flag=True,
-        help="Start of the replica process, which answers Schedule and Explain, together with the "
-        "cluster; default: at the first request.",
+        help="Start of the replica process, which answers Schedule and Explain, with its "
+        "cluster; by default it starts at the first request.",
     ),
     click.option(
         "--replica-idle-minutes",
@@ -66,20 +66,20 @@ _KEEPING = (
         "--run-times",
         type=click.Path(exists=True, path_type=Path),
         help="Recording, or folder of recordings, from which run times of jobs are learned for "
-        "estimates of starts; those of this core's clusters are always learned.",
+        "estimates of starts, in addition to those of this core's clusters.",
     ),
     click.option(
         "--metrics-address",
         default="",
         metavar="HOST:PORT",
-        help="Address of /metrics, /livez and /readyz; port 0: any free one.",
+        help="Address of /metrics, /livez and /readyz; port 0: any free port.",
     ),
 )
 
 
 def keeping_options(command: F) -> F:
-    """Options of recordings, replicas and metrics, for all commands that start a core."""
-    for option in reversed(_KEEPING):
+    """Adds the options of all commands that start a core: recordings, replicas and metrics."""
+    for option in reversed(_CORE_OPTIONS):
         command = option(command)
     return command
 
@@ -90,17 +90,17 @@ def keeping_options(command: F) -> F:
     default=DEFAULT_ADDRESS,
     show_default=True,
     metavar="ADDRESS",
-    help="Address: HOST:PORT or unix:/path/to/socket; port 0: any free one.",
+    help="Address to listen on: HOST:PORT or unix:/path/to/socket; port 0: any free port.",
 )
-@click.option("--tls-cert", type=_FILE, help="Certificate of the core, a PEM file.")
-@click.option("--tls-key", type=_FILE, help="Key of the certificate, a PEM file.")
+@click.option("--tls-cert", type=_FILE, help="PEM file with the certificate of the core.")
+@click.option("--tls-key", type=_FILE, help="PEM file with the key of the certificate.")
 @click.option(
     "--tls-client-ca",
     type=_FILE,
-    help="CA of the certificates of adapters and frontends, a PEM file.",
+    help="PEM file with the CA of the certificates of adapters and frontends.",
 )
 @click.option(
-    "--access", type=_FILE, help="Bearer tokens and certificates with their roles, a YAML file."
+    "--access", type=_FILE, help="YAML file with bearer tokens and certificates and their roles."
 )
 @click.option("--insecure", is_flag=True, help="Permission to serve other machines without TLS.")
 @keeping_options
@@ -109,15 +109,15 @@ def keeping_options(command: F) -> F:
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="Least severe messages in the log.",
+    help="Least severe level that is logged.",
 )
 def core_command(log_level: str, **asked: Any) -> None:
-    """Runs a core: adapters stream clusters to it, it answers with decisions.
+    """Runs a core. Adapters stream clusters to it, and it returns decisions.
 
-    It keeps nothing on disk but recordings, and can be restarted at any moment. SIGTERM ends it
-    cleanly.
+    A core stores nothing on disk except recordings, and can be restarted at any time. SIGTERM stops
+    it gracefully.
     """
-    # Imported here: commands that only need the options above do not load the engine.
+    # Imported here, so that commands which only use the options above do not load the engine.
     from pumice.core.errors import InputError  # noqa: PLC0415
     from pumice.recordings import RecordingError  # noqa: PLC0415
     from pumice.server.process import run_core  # noqa: PLC0415
@@ -125,7 +125,7 @@ def core_command(log_level: str, **asked: Any) -> None:
     configure_logging(log_level)
     _check_certificates(asked["tls_cert"], asked["tls_key"], asked["tls_client_ca"])
     if asked["record_keep"] and asked["record"] is None:
-        raise CoreProblem("--record-keep needs --record; nothing is recorded without it")
+        raise CoreProblem("--record-keep needs --record")
     try:
         run_core(click.echo, **asked)
     except (InputError, RecordingError) as error:
@@ -134,4 +134,6 @@ def core_command(log_level: str, **asked: Any) -> None:
 
 def _check_certificates(certificate: Path | None, key: Path | None, authority: Path | None) -> None:
     if (certificate or key or authority) and not (certificate and key):
-        raise CoreProblem("--tls-cert and --tls-key go together; give both")
+        raise CoreProblem(
+            "--tls-cert and --tls-key are needed together; --tls-client-ca needs both"
+        )

@@ -1,4 +1,4 @@
-"""Reads the configuration of a cluster from its message, and fills in defaults."""
+"""Reads the configuration of a cluster from its message, and adds defaults."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from pumice.v1 import configuration_pb2
 _SECOND_NS = 1_000_000_000
 DEFAULT_PERIOD_NS = _SECOND_NS
 DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
-# Shorter periods would leave no time for anything but sessions.
+# With shorter periods the core would do nothing but run sessions.
 _LEAST_NS = 1_000_000
 _MOST_NS = 24 * 3600 * _SECOND_NS
-# Problems that are reported about one configuration, and characters of one of them.
+# Number of problems reported for one configuration, and number of characters of one problem.
 MAX_PROBLEMS = 100
 MAX_PROBLEM_LENGTH = 1000
-# Switches of the compatibility page; the second and third are about kube-batch's older versions.
+# Switches of the compatibility page. The second and third concern older versions of kube-batch.
 COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF, LATE_DEVICES)
 
 
-# Volcano's feature gates that change what is decided.
+# Volcano's feature gates that change decisions.
 _FEATURE_GATES = (QUEUE_ADMISSION,)
 
 _SHARDING_MODES = {
@@ -54,8 +54,8 @@ class ConfigurationRefusedError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
-    """A configuration in use, every default filled in."""
+class EffectiveConfiguration:
+    """A valid configuration with all defaults."""
 
     scheduler: SchedulerConfiguration
     settings: CacheSettings
@@ -64,16 +64,16 @@ class Effective:
     apply_timeout_ns: int
     # None: a broken gang is never evicted.
     gang_bind_deadline_ns: int | None
-    # The configuration with all defaults filled in.
+    # The same configuration as a message.
     message: configuration_pb2.Configuration
     warnings: tuple[configuration_pb2.ConfigurationProblem, ...]
     hash: str
 
 
-def read(message: configuration_pb2.Configuration, registry: Registry) -> Effective:
-    """Raises ConfigurationRefusedError with every problem there is, and nothing else.
+def read(message: configuration_pb2.Configuration, registry: Registry) -> EffectiveConfiguration:
+    """Raises ConfigurationRefusedError with all problems, and no other error.
 
-    An unexpected error is reported as a problem, too, so that it does not drop the state of a cluster.
+    An unexpected error also becomes a problem, so that it does not drop the state of the cluster.
     """
     reader = _Reader(registry)
     try:
@@ -92,7 +92,7 @@ def read(message: configuration_pb2.Configuration, registry: Registry) -> Effect
 def _first_problems(
     problems: list[configuration_pb2.ConfigurationProblem],
 ) -> tuple[configuration_pb2.ConfigurationProblem, ...]:
-    """Limits the number of problems; errors come before warnings when some are left out."""
+    """Limits the number of problems. When some are omitted, errors come before warnings."""
     if len(problems) <= MAX_PROBLEMS:
         return tuple(problems)
     kept = sorted(problems, key=lambda problem: problem.warning)[:MAX_PROBLEMS]
@@ -114,7 +114,7 @@ class _Reader:
             )
         )
 
-    def read(self, message: configuration_pb2.Configuration) -> Effective:
+    def read(self, message: configuration_pb2.Configuration) -> EffectiveConfiguration:
         scheduler = self._scheduler(message.scheduler_conf, message.compat)
         devices = self._devices(message.device_config)
         if devices:
@@ -123,7 +123,7 @@ class _Reader:
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
             message.default_queue or base.default_queue,
-            # As in Volcano, the flag adds to those that are always ignored.
+            # As in Volcano, the flag adds to the provisioners that are always ignored.
             tuple(dict.fromkeys((*message.ignored_provisioners, *base.ignored_provisioners))),
             compat=base.compat,
             sharding_mode=self._sharding_mode(message.sharding_mode),
@@ -133,28 +133,28 @@ class _Reader:
             ),
         )
         if "" in settings.scheduler_names:
-            self._problem("scheduler_names", "has an empty name")
+            self._problem("scheduler_names", "contains an empty name")
         has_deadline = message.HasField("gang_bind_deadline")
         deadline = self._duration("gang_bind_deadline", message.gang_bind_deadline, 0)
-        self._unused(message)
+        self._check_switches(message)
         period = self._duration("schedule_period", message.schedule_period, DEFAULT_PERIOD_NS)
         timeout = self._duration("apply_timeout", message.apply_timeout, DEFAULT_APPLY_TIMEOUT_NS)
         eager = message.eager if message.HasField("eager") else True
-        spelled = _spelled_out(message, settings, period, timeout, eager=eager)
-        return Effective(
+        with_defaults = _add_defaults(message, settings, period, timeout, eager=eager)
+        return EffectiveConfiguration(
             scheduler,
             settings,
             period,
             eager,
             timeout,
             deadline if has_deadline else None,
-            spelled,
+            with_defaults,
             tuple(self.problems),
-            _hash(scheduler, spelled),
+            _hash(scheduler, with_defaults),
         )
 
     def _devices(self, text: str) -> str:
-        """The device configuration as JSON; empty: there is none."""
+        """The device configuration as JSON; empty: none."""
         if not text.strip():
             return ""
         try:
@@ -187,7 +187,7 @@ class _Reader:
         return scheduler
 
     def _duration(self, path: str, message: Duration, default_ns: int) -> int:
-        """An absent one is zero on the wire and means the default."""
+        """Nanoseconds of a duration; an absent or zero duration means the default."""
         nanoseconds = message.seconds * _SECOND_NS + message.nanos
         if nanoseconds == 0:
             return default_ns
@@ -203,20 +203,20 @@ class _Reader:
             return ShardingMode.NONE
         return known
 
-    def _unused(self, message: configuration_pb2.Configuration) -> None:
+    def _check_switches(self, message: configuration_pb2.Configuration) -> None:
         for name in message.compat:
             if name not in COMPAT_SWITCHES:
                 known = ", ".join(COMPAT_SWITCHES)
                 self._problem("compat", f"unknown switch {name!r}; known: {known}")
             elif KUBE_BATCH not in message.compat and name != LATE_DEVICES:
-                self._problem("compat", f"{name!r} means nothing without {KUBE_BATCH!r}")
+                self._problem("compat", f"{name!r} has no effect without {KUBE_BATCH!r}")
         for name in sorted(set(message.feature_gates) - set(_FEATURE_GATES)):
-            problem = f"has no effect; this core knows {', '.join(_FEATURE_GATES)}"
+            problem = f"has no effect; known feature gates: {', '.join(_FEATURE_GATES)}"
             self._problem(f"feature_gates[{name}]", problem, warning=True)
 
 
 def _base_settings(compat: Collection[str]) -> CacheSettings:
-    """The defaults of Volcano, or those of kube-batch."""
+    """The default settings of Volcano, or those of kube-batch."""
     switches = tuple(name for name in COMPAT_SWITCHES if name in compat)
     if KUBE_BATCH not in switches:
         return CacheSettings(compat=switches)
@@ -236,7 +236,7 @@ def _problem_message(problem: Problem, parsed: YamlText) -> configuration_pb2.Co
     )
 
 
-def _spelled_out(
+def _add_defaults(
     message: configuration_pb2.Configuration,
     settings: CacheSettings,
     period_ns: int,
@@ -257,11 +257,19 @@ def _spelled_out(
     return full
 
 
-def _hash(scheduler: SchedulerConfiguration, spelled: configuration_pb2.Configuration) -> str:
-    """Equal for configurations of equal meaning, whatever their text."""
+def _hash(scheduler: SchedulerConfiguration, with_defaults: configuration_pb2.Configuration) -> str:
+    """Configurations with the same meaning have the same hash, even if their texts differ."""
     rest = configuration_pb2.Configuration()
-    rest.CopyFrom(spelled)
+    rest.CopyFrom(with_defaults)
     rest.scheduler_conf = rest.source = ""
     digest = hashlib.sha256(scheduler.digest.encode())
     digest.update(rest.SerializeToString(deterministic=True))
     return digest.hexdigest()
+
+
+def configuration_text(configuration: SchedulerConfiguration) -> str:
+    """The YAML text of a configuration without flags and arguments."""
+    lines = ["# built in", f'actions: "{", ".join(configuration.actions)}"', "tiers:"]
+    for tier in configuration.tiers:
+        lines += ["- plugins:", *(f"  - name: {options.name}" for options in tier)]
+    return "\n".join(lines) + "\n"

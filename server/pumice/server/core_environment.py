@@ -1,4 +1,4 @@
-"""What all clusters of one core share: identity, clock, limits, plugins and metrics."""
+"""The environment of a core: identity, clock, limits, plugins and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import time_ns
 from pumice.core.registry import Registry
 from pumice.server.clock import Clock, SystemClock
 from pumice.server.estimating.run_times import RunTimes
-from pumice.server.garbage import Garbage
+from pumice.server.garbage import GarbageControl
 from pumice.server.limits import Limits
 from pumice.server.metrics import Metrics
 from pumice.server.plugins import installed_registry
@@ -22,15 +22,15 @@ _MINUTE_NS = 60 * 1_000_000_000
 class ReplicaOptions:
     """When replica processes start and end."""
 
-    # With their clusters, and they stay; else with the first question.
+    # Start with the cluster and never end; otherwise start at the first request.
     at_start: bool = False
-    # An idle replica ends after this time. 0: never.
+    # Time after which an idle replica ends; 0: never.
     idle_ns: int = 10 * _MINUTE_NS
 
 
 @dataclass(frozen=True, slots=True)
 class CoreEnvironment:
-    """Shared by all parts of one core."""
+    """Values that all clusters and services of one core share."""
 
     core_id: str = field(default_factory=lambda: token_hex(8))
     started_ns: int = field(default_factory=time_ns)
@@ -38,9 +38,9 @@ class CoreEnvironment:
     limits: Limits = field(default_factory=Limits)
     registry: Registry = field(default_factory=installed_registry)
     metrics: Metrics = field(default_factory=Metrics)
-    garbage: Garbage = field(default_factory=Garbage)
-    # None: nothing is recorded into files.
+    garbage: GarbageControl = field(default_factory=GarbageControl)
+    # None: no files are recorded.
     recording: RecordingOptions | None = None
     replicas: ReplicaOptions = field(default_factory=ReplicaOptions)
-    # Run times of pods from recordings, for estimates of starts.
+    # Run times of pods, from recordings, for estimates of starts.
     run_times: RunTimes = field(default_factory=RunTimes)

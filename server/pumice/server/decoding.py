@@ -1,4 +1,4 @@
-"""Reads requests from bytes: a request that is too large or malformed gets a status, no traceback."""
+"""Decodes requests. A request that is too large or malformed is refused with a status."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ _SCHEDULE = "/pumice.v1.SchedulingService/Schedule"
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What the bytes of a message say."""
+    """Sizes and parts of a received message, read from its bytes."""
 
     size: int = 0
-    # Of a batch that may have large ops.
+    # Sizes of the ops of a batch that may contain large ops.
     op_sizes: Sequence[int] = ()
-    # Of Schedule.
+    # The parts of a ScheduleRequest.
     schedule: ScheduleBytes | None = None
 
 
-# The message that the method received last, in the task that receives.
+# The last message that the current task received.
 received: ContextVar[Received] = ContextVar("received", default=Received())  # noqa: B039
 
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """Takes the place of a message that cannot be read."""
+    """Replaces a message that cannot be decoded."""
 
     error: ServiceError
 
 
-class RequestDecoding(grpc.aio.ServerInterceptor):
-    """Wraps the methods of all services.
+class DecodingInterceptor(grpc.aio.ServerInterceptor):
+    """Decodes the requests of all methods.
 
-    gRPC has one limit of sizes for all methods of a server; most methods have a lower one. Sizes and
-    numbers of objects are checked on the bytes: a message takes up to a hundred times their memory.
+    gRPC has one size limit for all methods of a server, and most methods have a lower limit. Sizes
+    and numbers of objects are checked before a message is built, because a message in memory takes
+    up to a hundred times its bytes.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -61,18 +62,18 @@ class RequestDecoding(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         method = handler_call_details.method
-        return _wrapped(handler, _Reader(handler.request_deserializer, self._limits, method))
+        return _wrapped(handler, _Deserializer(handler.request_deserializer, self._limits, method))
 
 
-class _Reader:
-    """The deserializer of one call."""
+class _Deserializer:
+    """The request deserializer of one call."""
 
     def __init__(self, read: Callable[[bytes], Any], limits: Limits, method: str) -> None:
         self._build = read
         self._limits = limits
         self._method = method
         self._read = {_STREAM: self._batch, _SCHEDULE: self._schedule}.get(method, self._small)
-        # What was read last.
+        # The last message.
         self.received = Received()
 
     def __call__(self, data: bytes) -> Any:
@@ -106,19 +107,19 @@ def _check_size(data: bytes, limit: int) -> None:
         raise LimitError("bytes of a message", limit, len(data))
 
 
-def _wrapped(handler: Any, reader: _Reader) -> Any:
+def _wrapped(handler: Any, deserializer: _Deserializer) -> Any:
     if handler.request_streaming:
         make, behaviour = grpc.stream_stream_rpc_method_handler, handler.stream_stream
-        wrap = _many
+        wrap = _stream
     elif handler.response_streaming:
         make, behaviour = grpc.unary_stream_rpc_method_handler, handler.unary_stream
-        wrap = _one_to_many
+        wrap = _unary_stream
     else:
         make, behaviour = grpc.unary_unary_rpc_method_handler, handler.unary_unary
-        wrap = _one
+        wrap = _unary
     return make(
-        wrap(behaviour, reader),
-        request_deserializer=reader,
+        wrap(behaviour, deserializer),
+        request_deserializer=deserializer,
         response_serializer=handler.response_serializer,
     )
 
@@ -128,17 +129,17 @@ async def _refuse(context: Any, error: ServiceError) -> None:
     await context.abort(status.code, status.details, status.trailing_metadata)
 
 
-def _one(behaviour: Any, reader: _Reader) -> Any:
+def _unary(behaviour: Any, deserializer: _Deserializer) -> Any:
     async def call(request: Any, context: Any) -> Any:
         if isinstance(request, _Unreadable):
             await _refuse(context, request.error)
-        received.set(reader.received)
+        received.set(deserializer.received)
         return await behaviour(request, context)
 
     return call
 
 
-def _one_to_many(behaviour: Any, reader: _Reader) -> Any:
+def _unary_stream(behaviour: Any, deserializer: _Deserializer) -> Any:
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
         if isinstance(request, _Unreadable):
             await _refuse(context, request.error)
@@ -148,12 +149,12 @@ def _one_to_many(behaviour: Any, reader: _Reader) -> Any:
     return call
 
 
-def _many(behaviour: Any, reader: _Reader) -> Any:
-    """The behaviour writes for itself, or yields its responses."""
+def _stream(behaviour: Any, deserializer: _Deserializer) -> Any:
+    """Handles methods that write their responses, and methods that yield them."""
 
     async def call(requests: AsyncIterator[Any], context: Any) -> None:
         try:
-            answered = behaviour(_readable(requests, reader), context)
+            answered = behaviour(_readable(requests, deserializer), context)
             if not hasattr(answered, "__aiter__"):
                 await answered
                 return
@@ -165,9 +166,11 @@ def _many(behaviour: Any, reader: _Reader) -> Any:
     return call
 
 
-async def _readable(requests: AsyncIterator[Any], reader: _Reader) -> AsyncIterator[Any]:
+async def _readable(
+    requests: AsyncIterator[Any], deserializer: _Deserializer
+) -> AsyncIterator[Any]:
     async for request in requests:
-        received.set(reader.received)
+        received.set(deserializer.received)
         if isinstance(request, _Unreadable):
             raise request.error
         yield request

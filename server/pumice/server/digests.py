@@ -1,4 +1,4 @@
-"""Digests: a count and a sum of hashes for each kind, to find differences with an adapter."""
+"""Digests: a count and a sum of hashes for each kind, compared to find drift."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pumice.v1 import delta_pb2, object_pb2
 
 
 def hash64(uid: str, revision: int) -> bytes:
-    """The hash of an object, 8 bytes, big-endian."""
+    """The hash of an object: 8 bytes, big-endian."""
     return blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
 
 
 class KindSums:
-    """The uids and hashes of all objects, usable or not, by kind.
+    """The uids and hashes of all objects, including rejected ones, by kind.
 
-    Hashes are added up when somebody asks for the sum, all at once: that is seldom.
+    The sum of a kind is computed when it is needed, which is rare.
     """
 
     def __init__(self) -> None:
         self._hashes: dict[int, dict[str, bytes]] = {}
-        # Of kinds that have not changed since they were asked for.
+        # Sums of kinds that have not changed since their sum was computed.
         self._sums: dict[int, int] = {}
 
-    def _changing(self, kind: int) -> dict[str, bytes]:
+    def _hashes_to_change(self, kind: int) -> dict[str, bytes]:
         self._sums.pop(kind, None)
         hashes = self._hashes.get(kind)
         if hashes is None:
@@ -35,7 +35,7 @@ class KindSums:
         return hashes
 
     def put(self, kind: int, uid: str, revision: int) -> None:
-        self._changing(kind)[uid] = hash64(uid, revision)
+        self._hashes_to_change(kind)[uid] = hash64(uid, revision)
 
     def put_many(self, kind: int, uids: Sequence[str], revisions: Iterable[int]) -> None:
         if not uids:
@@ -44,11 +44,11 @@ class KindSums:
             blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
             for uid, revision in zip(uids, revisions, strict=True)
         ]
-        self._changing(kind).update(zip(uids, hashes, strict=True))
+        self._hashes_to_change(kind).update(zip(uids, hashes, strict=True))
 
     def drop(self, kind: int, uid: str) -> None:
         if uid in self._hashes.get(kind, ()):
-            del self._changing(kind)[uid]
+            del self._hashes_to_change(kind)[uid]
 
     def uids(self, kind: int) -> list[str]:
         return list(self._hashes.get(kind, ()))
@@ -63,9 +63,9 @@ class KindSums:
     def differing(
         self, digests: Iterable[delta_pb2.KindDigest], kinds: Iterable[int] = ()
     ) -> list[int]:
-        """Kinds that differ; of those named only, or of all. A kind that is not named is empty.
+        """Kinds whose digest differs, out of ``kinds`` or of all kinds.
 
-        Kinds that this core does not read are never compared.
+        A kind without a digest is empty. Kinds that this core does not read are never compared.
         """
         sent: dict[int, tuple[int, int]] = {d.kind: (d.count, d.sum) for d in digests}
         compared = (set(kinds) or (set(sent) | set(self._hashes))) & READ_KINDS

@@ -1,4 +1,4 @@
-"""Drift: kinds in which the core and an adapter differ, and the resyncs that repair it."""
+"""Drift: kinds of which adapter and core hold different objects, and the resyncs that repair it."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ class Drift:
 
     def __init__(self, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
-        self._asked: dict[int, int] = {}
+        self._requested_ns: dict[int, int] = {}
         self._failures: dict[int, int] = {}
         self._blocking: set[int] = set()
 
     @property
     def alarm(self) -> bool:
-        """Two resyncs of a kind failed."""
+        """Whether two resyncs of a kind failed."""
         return any(n >= _FAILURES_BEFORE_ALARM for n in self._failures.values())
 
     @property
     def paused(self) -> bool:
-        """Nothing may be decided: resyncs failed, or a complete snapshot differs."""
+        """Whether scheduling is paused: resyncs failed, or a complete snapshot differs."""
         return self.alarm or bool(self._blocking)
 
     @property
     def paused_kinds(self) -> list[int]:
-        """The kinds because of which nothing may be decided."""
+        """The kinds because of which scheduling is paused."""
         failed = {k for k, n in self._failures.items() if n >= _FAILURES_BEFORE_ALARM}
         return sorted(failed | self._blocking)
 
     def reconnected(self) -> None:
-        """A Resync that was sent on another stream may be lost."""
-        self._asked.clear()
+        """Forgets pending resyncs: a Resync that was sent on the old stream may be lost."""
+        self._requested_ns.clear()
 
     def compared(self, differing: Collection[int], ticks_ns: int) -> list[int]:
-        """A Digest was compared; returns the kinds to ask for."""
+        """Notes the result of a Digest; returns the kinds to resync."""
         for kind in [k for k in self._failures if k not in differing]:
             del self._failures[kind]
         self._blocking &= set(differing)
-        waiting = {k for k, at in self._asked.items() if ticks_ns - at < self._timeout_ns}
-        return self._ask([k for k in differing if k not in waiting], ticks_ns)
+        waiting = {k for k, at in self._requested_ns.items() if ticks_ns - at < self._timeout_ns}
+        return self._request([k for k in differing if k not in waiting], ticks_ns)
 
     def snapshot_ended(
         self, kinds: Collection[int], differing: Collection[int], ticks_ns: int
     ) -> list[int]:
-        """A snapshot of kinds (none: of all) was compared; returns those to ask for again."""
-        for kind in kinds or tuple(self._asked):
-            self._asked.pop(kind, None)
+        """Notes the result of a snapshot of some or all kinds; returns the kinds to resync."""
+        for kind in kinds or tuple(self._requested_ns):
+            self._requested_ns.pop(kind, None)
             if kind not in differing:
                 self._failures.pop(kind, None)
                 self._blocking.discard(kind)
@@ -60,9 +60,9 @@ class Drift:
             for kind in differing:
                 self._failures[kind] = self._failures.get(kind, 0) + 1
         retry = [k for k in differing if self._failures.get(k, 0) < _FAILURES_BEFORE_ALARM]
-        return self._ask(retry, ticks_ns)
+        return self._request(retry, ticks_ns)
 
-    def _ask(self, kinds: list[int], ticks_ns: int) -> list[int]:
+    def _request(self, kinds: list[int], ticks_ns: int) -> list[int]:
         for kind in kinds:
-            self._asked[kind] = ticks_ns
+            self._requested_ns[kind] = ticks_ns
         return sorted(kinds)

@@ -1,4 +1,4 @@
-"""Errors that a core answers to its callers: one class for each case, with advice."""
+"""Errors that a core returns to its callers: one class for each case, with advice."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import ClassVar
 from pumice.core.errors import InputError
 from pumice.v1 import object_pb2
 
-# A double holds integers up to this one exactly, so that JavaScript clients can read them.
+# The largest integer that a double, and so a JavaScript client, holds exactly.
 LARGEST_SEQ = 2**53 - 1
 _CONF = "bytes of a configuration"
-_MOST_VIOLATIONS = 5
+_MAX_VIOLATIONS = 5
 
 
 class ServiceError(InputError):
-    """A call that cannot be served. What the caller can do about it stands in ``advice``."""
+    """A call that cannot be served. ``advice`` is what the caller can do about it."""
 
     advice: ClassVar[str] = "correct the request and try again"
-    # The message, where it is always the same.
+    # The message, if it is always the same.
     text: ClassVar[str] = ""
     # How long to wait before the next attempt; 0: waiting does not help.
     retry_after_seconds: ClassVar[float] = 0.0
-    # Goes into ErrorInfo; the names are those in error.proto.
+    # The metadata of ErrorInfo; error.proto defines the names.
     metadata: Mapping[str, str] = MappingProxyType({})
-    # Fields with what is wrong with them, for BadRequest.
+    # Fields and their problems, for BadRequest.
     violations: Sequence[tuple[str, str]] = ()
 
     def __init__(self, text: str = "") -> None:
@@ -33,16 +33,16 @@ class ServiceError(InputError):
 
 
 class MalformedMessageError(ServiceError):
-    """Bytes that cannot be read as the message that is expected."""
+    """Bytes that cannot be parsed as the expected message."""
 
-    advice = "use stubs made from pumice's protocol files"
+    advice = "use stubs that were generated from pumice's protocol files"
 
     def __init__(self, expected: str) -> None:
-        super().__init__(f"the bytes are not a {expected}")
+        super().__init__(f"the bytes cannot be parsed as a {expected}")
 
 
 class FieldError(ServiceError):
-    """A field that is missing or has a value which is not allowed."""
+    """A missing field, or a field with an invalid value."""
 
     def __init__(self, field: str, problem: str, within: str = "") -> None:
         super().__init__(f"{within}.{field} {problem}" if within else f"{field} {problem}")
@@ -50,7 +50,7 @@ class FieldError(ServiceError):
         self.violations = ((field, problem),)
 
 
-# The stream's rules.
+# Rules of the stream.
 
 
 class HelloMissingError(ServiceError):
@@ -61,10 +61,10 @@ class HelloMissingError(ServiceError):
 
 
 class HelloTimeoutError(ServiceError):
-    """No Hello came in time."""
+    """No Hello arrived in time."""
 
     advice = "connect again and send Hello at once"
-    text = "no Hello came in time"
+    text = "no Hello arrived in time"
 
 
 class HelloRepeatedError(ServiceError):
@@ -75,7 +75,7 @@ class HelloRepeatedError(ServiceError):
 
 
 class HelloFieldError(FieldError):
-    """A field of Hello is missing or has a value which is not allowed."""
+    """A missing field of Hello, or one with an invalid value."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(field, problem, within="Hello")
@@ -93,13 +93,13 @@ class SequenceNumberError(ServiceError):
 
 
 class MarkerError(ServiceError):
-    """A snapshot marker where none may stand."""
+    """A snapshot marker where none is allowed."""
 
     advice = "send SnapshotBegin, batches, SnapshotEnd"
 
 
 class OtherIncarnationError(ServiceError):
-    """A batch that belongs to another incarnation than the stream's."""
+    """A batch of another incarnation than that of the stream."""
 
     advice = "open a stream for that incarnation"
 
@@ -118,60 +118,62 @@ class GapError(ServiceError):
 
 
 class SnapshotExpectedError(ServiceError):
-    """A batch outside a snapshot although the core asked for one."""
+    """A batch before the snapshot that the core requested."""
 
     advice = "send SnapshotBegin first"
-    text = "Welcome asked for a snapshot; no batch can be taken before it begins"
+    text = "Welcome requested a snapshot; no batch is allowed before SnapshotBegin"
 
 
 class SnapshotEndError(ServiceError):
-    """An end marker that names another op than the last one sent."""
+    """An end marker with another sequence number than that of the last op."""
 
     advice = "connect again and send a snapshot"
 
     def __init__(self, given: int, held: int) -> None:
-        super().__init__(f"SnapshotEnd names op {given}, the last one received is {held}")
+        super().__init__(f"SnapshotEnd names op {given}, but the last received op is {held}")
         self.metadata = {"expected_seq": str(held), "given_seq": str(given)}
 
 
 class StaleEpochError(ServiceError):
-    """An adapter that is not the leader any more."""
+    """An adapter that is no longer the leader."""
 
     advice = "give up leadership, or win it again with a higher epoch"
 
     def __init__(self, given: int, served: int) -> None:
-        super().__init__(f"epoch {given} is below {served}, which is served")
+        super().__init__(f"epoch {given} is below the served epoch {served}")
         self.metadata = {"served_epoch": str(served)}
 
 
 class FutureEpochError(ServiceError):
-    """An epoch that would lock every later leader out."""
+    """An epoch so high that every later leader would be refused."""
 
-    advice = "set the adapter's clock right"
+    advice = "correct the clock of the adapter"
 
     def __init__(self, given: int, latest: int) -> None:
-        super().__init__(f"epoch {given} lies too far in the future; the latest is {latest}")
+        super().__init__(
+            f"epoch {given} is too far in the future; the highest allowed epoch is {latest}"
+        )
         self.metadata = {"latest_epoch": str(latest)}
 
 
 class EpochTakenError(ServiceError):
-    """Another adapter is served at the same epoch."""
+    """Another adapter is served with the same epoch."""
 
-    advice = "win the lease, which gives a higher epoch"
+    advice = "acquire the lease, which gives a higher epoch"
 
     def __init__(self, epoch: int, adapter_id: str) -> None:
-        super().__init__(f"epoch {epoch} is served to adapter {adapter_id!r}")
+        super().__init__(f"epoch {epoch} is in use by adapter {adapter_id!r}")
         self.metadata = {"served_epoch": str(epoch), "adapter_id": adapter_id}
 
 
 class ProtocolVersionError(ServiceError):
-    """No protocol version in common."""
+    """Adapter and core have no protocol version in common."""
 
-    advice = "upgrade the older side"
+    advice = "upgrade the adapter or the core, whichever is older"
 
     def __init__(self, lowest: int, highest: int, ours: tuple[int, int]) -> None:
         super().__init__(
-            f"the adapter speaks protocol {lowest} to {highest}, this core {ours[0]} to {ours[1]}"
+            f"the adapter supports protocol {lowest} to {highest}, this core {ours[0]} to {ours[1]}"
         )
         self.metadata = {"min_protocol": str(ours[0]), "max_protocol": str(ours[1])}
 
@@ -189,7 +191,7 @@ class LimitError(ServiceError):
 class BusyError(LimitError):
     """More calls at once than a limit allows."""
 
-    advice = "ask again in a moment"
+    advice = "try again in a moment"
     retry_after_seconds = 1.0
 
 
@@ -197,14 +199,14 @@ class BusyError(LimitError):
 
 
 class UnauthenticatedError(ServiceError):
-    """The caller showed no certificate."""
+    """The caller sent no certificate."""
 
     advice = "use a certificate signed by the core's client authority"
-    text = "no client certificate was shown"
+    text = "no client certificate was sent"
 
 
 class ClusterDeniedError(ServiceError):
-    """A certificate that is not for this cluster."""
+    """A certificate without access to this cluster."""
 
     advice = "use a certificate with the URI pumice://cluster/NAME of this cluster"
 
@@ -213,11 +215,11 @@ class ClusterDeniedError(ServiceError):
         self.metadata = {"cluster": cluster}
 
 
-# The core's own state.
+# State of the core.
 
 
 class ShuttingDownError(ServiceError):
-    """The core is about to end."""
+    """The core is stopping."""
 
     advice = "try again, with jitter"
     retry_after_seconds = 0.2
@@ -245,11 +247,11 @@ class StateLostError(ServiceError):
         super().__init__(f"the core dropped its state of cluster {cluster!r} after an error")
 
 
-# Questions about a core.
+# Clusters and lists.
 
 
 class UnknownClusterError(ServiceError):
-    """No such cluster."""
+    """No cluster has this name."""
 
     advice = "name a cluster that is connected"
 
@@ -261,14 +263,14 @@ class UnknownClusterError(ServiceError):
 class NoClusterError(UnknownClusterError):
     """The core has no clusters."""
 
-    advice = "connect one with 'pumice adapter' or 'pumice run'"
+    advice = "connect a cluster with 'pumice adapter' or 'pumice run'"
 
     def __init__(self, name: str) -> None:
         super().__init__(name, ())
 
 
 class ClusterNotNamedError(ServiceError):
-    """There are several clusters and none was named."""
+    """The request names no cluster, and there are several."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("name one of the clusters: " + ", ".join(names))
@@ -277,23 +279,23 @@ class ClusterNotNamedError(ServiceError):
 
 
 class ClusterConnectedError(ServiceError):
-    """The cluster has an adapter at this moment."""
+    """An adapter is connected for the cluster."""
 
     advice = "stop the adapter first, or use force"
 
     def __init__(self, cluster: str, adapter_id: str) -> None:
-        super().__init__(f"cluster {cluster!r} is connected by adapter {adapter_id!r}")
+        super().__init__(f"adapter {adapter_id!r} is connected for cluster {cluster!r}")
         self.metadata = {"adapter_id": adapter_id}
 
 
 class PageError(FieldError):
-    """A page size or token that cannot be used."""
+    """An invalid page size or page token."""
 
-    advice = "begin with an empty token, and go on with the one of the last answer"
+    advice = "begin with an empty token, and continue with the token of the last response"
 
 
 class SessionNotKeptError(ServiceError):
-    """The session is not kept any more, or has not run yet."""
+    """The session is no longer kept, or has not run yet."""
 
     def __init__(self, session: int, first: int, last: int) -> None:
         kept = f"sessions {first} to {last} are kept" if last else "no session has run yet"
@@ -302,34 +304,34 @@ class SessionNotKeptError(ServiceError):
 
 
 class ConfTooLargeError(ServiceError):
-    """A configuration text that is too long."""
+    """A configuration text that exceeds the limit."""
 
     def __init__(self, limit: int, given: int) -> None:
-        super().__init__(f"the configuration has {given} bytes; at most {limit} are read")
+        super().__init__(f"the configuration has {given} bytes; at most {limit} are allowed")
         self.metadata = {"limit_name": _CONF, "limit": str(limit), "given": str(given)}
         self.violations = (("configuration.scheduler_conf", f"has more than {limit} bytes"),)
 
 
-# Questions of frontends: what would be decided, and why something is as it is.
+# What-if requests, explanations and estimates.
 
 
 class RequestFieldError(FieldError):
-    """A field of a request is missing or has a value which is not allowed."""
+    """A missing field of a request, or one with an invalid value."""
 
 
 class RequestIdReusedError(ServiceError):
-    """A request id that was used with other content."""
+    """A request id that was used before with other content."""
 
-    advice = "make a new request_id for every new request; a retry uses the same"
+    advice = "use a new request_id for every new request, and the same one for a retry"
 
     def __init__(self, request_id: str) -> None:
-        super().__init__(f"request_id {request_id!r} was used with other content")
+        super().__init__(f"request_id {request_id!r} was used before with other content")
 
 
 class ObjectsRejectedError(ServiceError):
-    """Objects of a request that cannot be used."""
+    """Invalid objects in a request."""
 
-    advice = "correct the objects that the details name"
+    advice = "correct the objects in the details"
 
     def __init__(self, rejected: Sequence[object_pb2.RejectedObject], count: int) -> None:
         first = rejected[0]
@@ -337,31 +339,31 @@ class ObjectsRejectedError(ServiceError):
         super().__init__(f"{first.key}: {first.field} {first.reason}{more}")
         self.rejected = tuple(rejected)
         self.violations = tuple(
-            (f"{one.key}: {one.field}", one.reason) for one in rejected[:_MOST_VIOLATIONS]
+            (f"{one.key}: {one.field}", one.reason) for one in rejected[:_MAX_VIOLATIONS]
         )
 
 
 class TrialTimeoutError(ServiceError):
-    """The time limit was over before the answer was there; nothing is kept."""
+    """The time limit passed before the response was ready. The result is discarded."""
 
-    advice = "ask for less, or give it more time"
+    advice = "use a smaller request or a longer timeout"
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"no answer within {seconds:g} s")
+        super().__init__(f"no response within {seconds:g} s")
 
 
 class TrialLostError(ServiceError):
-    """The process that worked on the answer ended; the next question starts another."""
+    """The replica process ended. The next request starts another one."""
 
     advice = "try again, with jitter"
     retry_after_seconds = 1.0
-    text = "the answer was lost, because the cluster was told anew or a process ended"
+    text = "the response was lost, because a new snapshot began or the replica process ended"
 
 
 class TrialFailedError(ServiceError):
-    """What a trial in another process found wrong, with its google.rpc.Status as bytes.
+    """An error of a trial in another process, with its google.rpc.Status as bytes.
 
-    There is no status for an error of the core itself.
+    The status is empty for an internal error.
     """
 
     def __init__(self, problem: str, status: bytes) -> None:
@@ -370,9 +372,9 @@ class TrialFailedError(ServiceError):
 
 
 class UnknownSubjectError(ServiceError):
-    """No such job or pod."""
+    """No job or pod has this name."""
 
-    advice = "name one that the cluster has"
+    advice = "name a job or pod of the cluster"
 
     def __init__(self, kind: str, name: str, nearest: Sequence[str]) -> None:
         near = f"; did you mean {', '.join(nearest)}?" if nearest else ""
@@ -381,15 +383,15 @@ class UnknownSubjectError(ServiceError):
 
 
 class TokenError(ServiceError):
-    """No bearer token, or one that is not known."""
+    """A missing or unknown bearer token."""
 
     advice = "send 'authorization: Bearer TOKEN' with a token that the core knows"
 
 
 class RoleDeniedError(ServiceError):
-    """The caller is known and may not do this."""
+    """The caller is authenticated, but has no role that allows the call."""
 
-    advice = "use a token or certificate with a role that may"
+    advice = "use a token or certificate with a role that allows it"
 
     def __init__(self, who: str, what: str) -> None:
         super().__init__(f"{who} may not {what}")

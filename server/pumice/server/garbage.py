@@ -1,4 +1,4 @@
-"""Runs Python's garbage collector between sessions: one pause can be longer than a session."""
+"""Runs the garbage collector between sessions, because a pause can be longer than a session."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Sessions between two full collections.
+# Number of sessions between two full collections.
 _SESSIONS_PER_FULL = 200
 
 
-class Garbage:
-    """Controls the collector after take_over(); before, Python does."""
+class GarbageControl:
+    """Controls when garbage is collected. Does nothing before take_over()."""
 
     def __init__(self) -> None:
         self._taken_over = False
         self._sessions = 0
 
     def take_over(self) -> None:
-        """For a process that only serves."""
+        """Disables automatic collection, for a process that is a core and nothing else."""
         self._taken_over = True
         gc.disable()
 
     @contextmanager
-    def kept_out(self) -> Iterator[None]:
-        """Takes over for a while, in a process that does other things too."""
+    def without_automatic(self) -> Iterator[None]:
+        """Disables automatic collection within the context."""
         was_enabled = gc.isenabled()
         self.take_over()
         try:
@@ -40,13 +40,13 @@ class Garbage:
         self._sessions += 1
         gc.collect(2 if self._sessions % _SESSIONS_PER_FULL == 0 else 1)
 
-    def idle(self) -> None:
-        """Collects while there is nothing to decide."""
+    def collect_idle(self) -> None:
+        """Collects while no session is due."""
         if self._taken_over:
             gc.collect(1)
 
     def after_snapshot(self, *, replaced: bool) -> None:
-        """Excludes the objects of a cluster, which live long, from collections."""
+        """Excludes the objects of a cluster, which are long-lived, from collections."""
         if not self._taken_over:
             return
         if replaced:

@@ -18,7 +18,7 @@ _Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
 class _Handler(WSGIRequestHandler):
-    """Writes no log line for a request, and ends a connection that says nothing."""
+    """Logs no requests, and closes a connection that sends nothing."""
 
     timeout = _REQUEST_SECONDS
 
@@ -27,7 +27,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class HttpPages:
-    """Serves on threads of its own, so that a probe notices when the event loop hangs."""
+    """Serves the pages on separate threads, so that a probe notices when the event loop hangs."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class HttpPages:
         loop: asyncio.AbstractEventLoop,
         report: Callable[[], Iterable[str]],
     ) -> None:
-        """``report`` gives a line for every cluster; it is called on the loop."""
+        """``report`` returns one line per cluster. It is called on the loop."""
         self._metrics = make_wsgi_app(registry)
         self._loop = loop
         self._report = report
@@ -44,7 +44,7 @@ class HttpPages:
         self._thread: threading.Thread | None = None
 
     def start(self, host: str, port: int) -> int:
-        """Returns the port. Raises OSError."""
+        """Starts to serve; returns the port. Raises OSError."""
         self._server = make_server(host, port, self._answer, ThreadingWSGIServer, _Handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="HTTP pages", daemon=True
@@ -64,17 +64,17 @@ class HttpPages:
             answer: Iterable[bytes] = self._metrics(environ, start)
             return answer
         if path not in ("/livez", "/readyz", "/healthz"):
-            return _text(start, "404 Not Found", "pages: /metrics /livez /readyz\n")
+            return _text(start, "404 Not Found", "available pages: /metrics /livez /readyz\n")
         lines = self._ask_loop()
         if lines is None:
-            return _text(start, "503 Service Unavailable", "the event loop does not answer\n")
+            return _text(start, "503 Service Unavailable", "the event loop does not respond\n")
         if path == "/readyz" and not self.is_ready:
-            return _text(start, "503 Service Unavailable", "the core is starting or ending\n")
+            return _text(start, "503 Service Unavailable", "the core is starting or stopping\n")
         verbose = "verbose" in environ.get("QUERY_STRING", "")
         return _text(start, "200 OK", "\n".join([*(lines if verbose else ()), "ok", ""]))
 
     def _ask_loop(self) -> list[str] | None:
-        """What the loop reports; None: it does not answer in time."""
+        """The report of the loop; None: it does not respond in time."""
         future: concurrent.futures.Future[list[str]] = concurrent.futures.Future()
         try:
             self._loop.call_soon_threadsafe(lambda: future.set_result(list(self._report())))

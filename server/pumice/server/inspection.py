@@ -6,55 +6,36 @@ import asyncio
 import base64
 import binascii
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from pumice.server import errors
 from pumice.server.authorization import current_caller
-from pumice.server.built_in import written
-from pumice.server.checking import check
 from pumice.server.cluster_info import cluster_info, core_info, write_pause
 from pumice.server.cluster_view import JobRow
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.configuration import configuration_text
+from pumice.server.configuration_check import check
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
 from pumice.server.plain_yaml import MAX_TEXT_BYTES
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
-from pumice.server.service import abort
+from pumice.server.service import abort, abort_on_error
 from pumice.server.wire.times import timestamp
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import inspection_service_pb2_grpc
 
-T = TypeVar("T")
-Method = Callable[[Any, Any, Any], Awaitable[T]]
 _DEFAULT_PAGE, MAX_PAGE_SIZE = 500, 5000
 _TOKEN_MARK = ">"
 _LAST_SESSION = 2**63 - 1
 
 
-def answers(method: Method[T]) -> Method[T]:
-    """Turns errors into statuses."""
-
-    @wraps(method)
-    async def call(self: Any, request: Any, context: Any) -> T:
-        try:
-            return await method(self, request, context)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await abort(context, error)
-            raise
-
-    return call
-
-
 def page_of(keys: Sequence[str], size: int, token: str) -> tuple[Sequence[str], str]:
-    """One page of ordered keys, and the token of the next one; empty at the end.
+    """One page of sorted keys, and the token of the next page; empty for the last page.
 
-    A token holds the last key: what comes and goes between two pages makes none of the others
-    appear twice or not at all.
+    A token contains the last key, so keys that are added or removed between two pages do not affect
+    the others.
     """
     start = bisect_right(keys, _read_token(token)) if token else 0
     page = keys[start : start + _page_size(size)]
@@ -64,7 +45,7 @@ def page_of(keys: Sequence[str], size: int, token: str) -> tuple[Sequence[str], 
 
 
 def _page_size(asked: int) -> int:
-    """A page that is too large becomes the largest one."""
+    """The size of a page; sizes above the maximum are reduced to it."""
     if asked < 0:
         raise errors.PageError("page_size", f"{asked} is negative")
     return min(asked or _DEFAULT_PAGE, MAX_PAGE_SIZE)
@@ -80,28 +61,28 @@ def _read_token(token: str) -> str:
     except (ValueError, binascii.Error):
         text = ""
     if not text.startswith(_TOKEN_MARK):
-        raise errors.PageError("page_token", "is not one that this core gave")
+        raise errors.PageError("page_token", "was not issued by this core")
     return text[len(_TOKEN_MARK) :]
 
 
-def _read_place(token: str, session: int) -> tuple[int, int]:
-    """The session of a token and the number of its next item."""
+def _read_session_token(token: str, session: int) -> tuple[int, int]:
+    """The session of a token, and the index of its next item."""
     number, _, start = _read_token(token).partition(":")
     if not (number.isdecimal() and start.isdecimal()) or session not in (0, int(number)):
-        raise errors.PageError("page_token", "is not one of this session")
+        raise errors.PageError("page_token", "belongs to another session")
     return int(number), int(start)
 
 
 class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
-    """Answers from views and from what owners publish; never from an engine."""
+    """Serves lists and details from views and kept sessions. It never reads an engine."""
 
     def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
         self._env = env
-        self._check_turns = asyncio.Semaphore(env.limits.checks_at_once)
+        self._check_slots = asyncio.Semaphore(env.limits.checks_at_once)
         self._checks = 0
 
-    @answers
+    @abort_on_error
     async def ListClusters(  # noqa: N802
         self, request: pb.ListClustersRequest, context: Any
     ) -> pb.ListClustersResponse:
@@ -115,12 +96,12 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             core=core_info(self._env),
         )
 
-    @answers
+    @abort_on_error
     async def ListQueues(  # noqa: N802
         self, request: pb.ListQueuesRequest, context: Any
     ) -> pb.ListQueuesResponse:
         cluster = self._clusters.find(request.cluster)
-        view = await cluster.seen()
+        view = await cluster.view()
         names = [queue.name for queue in view.queues]
         page, following = page_of(names, request.page_size, request.page_token)
         return pb.ListQueuesResponse(
@@ -131,15 +112,15 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             pause=write_pause(cluster.served.pause),
         )
 
-    @answers
+    @abort_on_error
     async def ListJobs(  # noqa: N802
         self, request: pb.ListJobsRequest, context: Any
     ) -> pb.ListJobsResponse:
         cluster = self._clusters.find(request.cluster)
-        view = await cluster.seen()
+        view = await cluster.view()
 
         def write() -> pb.ListJobsResponse:
-            ids = sorted(id_ for id_, row in view.jobs.items() if _wanted(row, request))
+            ids = sorted(id_ for id_, row in view.jobs.items() if _matches(row, request))
             page, following = page_of(ids, request.page_size, request.page_token)
             return pb.ListJobsResponse(
                 jobs=jobs_of(view, page),
@@ -151,12 +132,12 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
 
         return await asyncio.to_thread(write)
 
-    @answers
+    @abort_on_error
     async def ListNodes(  # noqa: N802
         self, request: pb.ListNodesRequest, context: Any
     ) -> pb.ListNodesResponse:
         cluster = self._clusters.find(request.cluster)
-        view = await cluster.seen()
+        view = await cluster.view()
 
         def write() -> pb.ListNodesResponse:
             names = node_names(view)
@@ -171,7 +152,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
 
         return await asyncio.to_thread(write)
 
-    @answers
+    @abort_on_error
     async def ListSessions(  # noqa: N802
         self, request: pb.ListSessionsRequest, context: Any
     ) -> pb.ListSessionsResponse:
@@ -187,14 +168,14 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             sessions=[records[key].summary for key in page], next_page_token=following
         )
 
-    @answers
+    @abort_on_error
     async def GetSession(  # noqa: N802
         self, request: pb.GetSessionRequest, context: Any
     ) -> pb.GetSessionResponse:
         history = self._clusters.find(request.cluster).history
         number, start = request.session, 0
         if request.page_token:
-            number, start = _read_place(request.page_token, number)
+            number, start = _read_session_token(request.page_token, number)
         record = history.get(number)
         if record is None:
             raise errors.SessionNotKeptError(number, *history.bounds)
@@ -216,7 +197,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         except errors.ServiceError as error:
             await abort(context, error)
 
-    @answers
+    @abort_on_error
     async def GetConfig(  # noqa: N802
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
@@ -224,7 +205,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         response.core.CopyFrom(core_info(self._env))
         return response
 
-    @answers
+    @abort_on_error
     async def CheckConfig(  # noqa: N802
         self, request: pb.CheckConfigRequest, context: Any
     ) -> pb.CheckConfigResponse:
@@ -237,19 +218,19 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             raise errors.BusyError("configurations being checked", most, self._checks + 1)
         self._checks += 1
         try:
-            # A caller who goes away while waiting for a turn leaves; a turn takes less than a second.
-            async with self._check_turns:
+            # A caller that is cancelled while it waits starts no check.
+            async with self._check_slots:
                 return await asyncio.to_thread(check, request.configuration, self._env.registry)
         finally:
             self._checks -= 1
 
 
 def _newest_first(session: int) -> str:
-    """A key that is the smaller, the later the session."""
+    """A key that sorts later sessions first."""
     return f"{_LAST_SESSION - session:020d}"
 
 
-def _wanted(row: JobRow, request: pb.ListJobsRequest) -> bool:
+def _matches(row: JobRow, request: pb.ListJobsRequest) -> bool:
     return (
         (not request.namespace or row.group.namespace == request.namespace)
         and (not request.queue or row.queue == request.queue)
@@ -264,14 +245,14 @@ async def _watch(
     try:
         last, skipped = request.after_session, 0
         if last > cluster.history.bounds[1]:
-            # Of a core that ran before this one, which counts from one again.
+            # The number is from an earlier core; this one counts from 1 again.
             last = 0
         early = cluster.history.after(last) if last else []
         for record in early:
-            watcher_sees = record.decided or not request.decided_only
-            if watcher_sees:
-                yield await _seen(record, skipped)
-            skipped = 0 if watcher_sees else skipped + 1
+            is_sent = record.decided or not request.decided_only
+            if is_sent:
+                yield await _response(record, skipped)
+            skipped = 0 if is_sent else skipped + 1
             last = record.number
         while (record_or_end := await watcher.queue.get()) is not None:
             if record_or_end.number <= last:
@@ -279,24 +260,24 @@ async def _watch(
             if request.decided_only and not record_or_end.decided:
                 skipped += 1
                 continue
-            yield await _seen(record_or_end, skipped)
+            yield await _response(record_or_end, skipped)
             skipped = 0
         if watcher.too_slow:
             limit = watcher.queue.maxsize - 1
             raise errors.LimitError("sessions waiting for a watcher", limit, limit + 1)
-        # A stream that just ended would look as if there were no more sessions, ever.
+        # Without an error, the end of the stream would mean that there are no more sessions.
         raise errors.ShuttingDownError
     finally:
         cluster.watchers.remove(watcher)
 
 
-async def _seen(record: SessionRecord, skipped: int) -> pb.WatchSessionsResponse:
+async def _response(record: SessionRecord, skipped: int) -> pb.WatchSessionsResponse:
     detail = await asyncio.to_thread(record.detail)
     return pb.WatchSessionsResponse(session=detail, skipped_count=skipped)
 
 
 def _config(served: ServedCluster) -> pb.GetConfigResponse:
-    """On the loop: the owner replaces these values whole, and never changes one."""
+    """Runs on the loop. The owner replaces these values and never changes one in place."""
     state = served.state
     effective, refused = state.effective, state.refused
     response = pb.GetConfigResponse(
@@ -306,7 +287,7 @@ def _config(served: ServedCluster) -> pb.GetConfigResponse:
         response.effective_config_hash = effective.hash
         response.configuration.CopyFrom(effective.message)
         if not effective.message.scheduler_conf.strip():
-            response.configuration.scheduler_conf = written(effective.scheduler)
+            response.configuration.scheduler_conf = configuration_text(effective.scheduler)
         response.accepted_time.CopyFrom(timestamp(served.reporter.configured_ns))
     if refused is not None:
         response.rejected.CopyFrom(refused)

@@ -1,4 +1,4 @@
-"""A core in this process, without server, stream or clock: for simulations, tests and benchmarks."""
+"""A core in this process, without server and clock, for simulations, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from pumice.core.configuration import DEFAULT_CONFIGURATION
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import PluginRefusedError, Registry
 from pumice.recordings import Recording
-from pumice.server.built_in import written
-from pumice.server.checking import check
-from pumice.server.configuration import ConfigurationRefusedError
+from pumice.server.configuration import ConfigurationRefusedError, configuration_text
+from pumice.server.configuration_check import check
 from pumice.server.errors import ObjectsRejectedError
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry, registry_with
-from pumice.server.replaying import cutting
-from pumice.server.replaying.comparison import Comparison, compare
-from pumice.server.replaying.departure import depart
+from pumice.server.replaying import excerpts
+from pumice.server.replaying.comparison import Comparison, compare, depart
 from pumice.server.replaying.differences import Difference
-from pumice.server.replaying.excerpt import Excerpt, cut_session
+from pumice.server.replaying.excerpts import Excerpt
 from pumice.server.session_timer import gangs_are_complete
 from pumice.server.state import ClusterState
 from pumice.server.whatif.trial import run_inline
@@ -70,9 +68,9 @@ __all__ = [
 def schedule_inline(
     request: scheduling_service_pb2.ScheduleRequest, now_ns: int
 ) -> scheduling_service_pb2.ScheduleResponse:
-    """What Schedule answers to objects in the request, without a server.
+    """The response of Schedule to a request with inline objects, without a server.
 
-    Raises ConfigurationRefusedError and ObjectsRejectedError for what cannot be used.
+    Raises ConfigurationRefusedError and ObjectsRejectedError.
     """
     return run_inline(request, installed_registry(), now_ns)
 
@@ -87,11 +85,11 @@ def compare_recording(
     allow_refused: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Replays a recording, each session on the recorded state, and says what differs.
+    """Replays a recording, each session on the recorded state, and returns the differences.
 
-    With a configuration text, that one is used instead of the recorded ones. With a session's
-    number, only that session is compared. Raises RecordingError for a recorded configuration that
-    is refused here; with ``allow_refused`` it is left out.
+    ``scheduler_conf`` replaces the recorded configurations. ``session`` is the only session to
+    compare. Raises RecordingError for a recorded configuration that this installation refuses; with
+    ``allow_refused`` such a configuration is skipped.
     """
     return compare(
         recording,
@@ -106,29 +104,29 @@ def compare_recording(
 
 
 def excerpt(recording: Recording, session: int) -> Excerpt:
-    """The cluster as a recorded session saw it. Raises RecordingError if it is not there."""
-    return cut_session(recording, installed_registry(), session)
+    """The cluster before a recorded session. Raises RecordingError if the session is missing."""
+    return excerpts.cut_session(recording, installed_registry(), session)
 
 
 def cut_before(
     entries: Iterable[recording_pb2.RecordingEntry], from_ns: int, source: str
 ) -> Iterator[recording_pb2.RecordingEntry]:
-    """The entries from the first session at or after a time on, with a checkpoint before them.
+    """A checkpoint, and the entries from the first session at or after a time.
 
-    Raises RecordingError when there is no such session.
+    Raises RecordingError if there is no such session.
     """
-    return cutting.cut_before(entries, installed_registry(), from_ns, source)
+    return excerpts.cut_before(entries, installed_registry(), from_ns, source)
 
 
 def built_in_configuration() -> str:
-    """The text of the configuration that is used where none is given."""
-    return written(DEFAULT_CONFIGURATION)
+    """The text of the default configuration."""
+    return configuration_text(DEFAULT_CONFIGURATION)
 
 
 def check_configuration(
     configuration: configuration_pb2.Configuration,
 ) -> inspection_service_pb2.CheckConfigResponse:
-    """Whether it could be used here, and what each line does."""
+    """Checks a configuration, and describes each line."""
     return check(configuration, installed_registry())
 
 
@@ -149,14 +147,14 @@ class LocalSession:
 
 
 class LocalCore:
-    """One cluster. Objects go in as messages, sessions run when they are told to."""
+    """A core with one cluster. Callers apply objects as messages, and run each session."""
 
     def __init__(
         self,
         configuration: configuration_pb2.Configuration | None = None,
         registry: Registry | None = None,
     ) -> None:
-        """Raises ConfigurationRefusedError for a configuration that cannot be used."""
+        """Raises ConfigurationRefusedError for an invalid configuration."""
         self._state = ClusterState(installed_registry() if registry is None else registry)
         self._reader = OpReader()
         self._seq = 0
@@ -167,7 +165,7 @@ class LocalCore:
 
     @classmethod
     def of(cls, state: ClusterState) -> Self:
-        """A core that goes on with a state, which is its own from now on."""
+        """A core that continues with a state. The caller must not use the state any more."""
         core = cls()
         core._state, core._seq = state, state.applied_seq
         return core
@@ -181,11 +179,11 @@ class LocalCore:
     def configure(
         self, configuration: configuration_pb2.Configuration
     ) -> cluster_service_pb2.ConfigurationResult:
-        """A configuration that cannot be used is refused and the last good one kept."""
+        """Uses a configuration. An invalid one is refused, and the last valid one stays in use."""
         return self._state.configure(configuration)
 
     def upsert(self, *objects: object_pb2.ClusterObject) -> list[object_pb2.RejectedObject]:
-        """Applies objects; returns those that were rejected."""
+        """Applies objects; returns the rejected ones."""
         return self._apply(
             [
                 delta_pb2.Op(upsert=write_upsert(item, self._seq + number))
@@ -197,22 +195,22 @@ class LocalCore:
         self._apply([delta_pb2.Op(tombstone=ref) for ref in refs])
 
     def report(self, *outcomes: decision_pb2.Outcome, now_ns: int | None = None) -> None:
-        """Applies outcomes of decisions; the time is that of the last session unless given."""
+        """Applies outcomes of decisions; the default time is that of the last session."""
         if now_ns is not None:
             self._now_ns = now_ns
         self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
 
     def bring(self, *data: delta_pb2.PluginData) -> list[object_pb2.RejectedObject]:
-        """Takes in what an adapter measured or asked for plugins."""
+        """Applies plugin data: measured usage, or answers of extenders. Returns rejected data."""
         return self._apply([delta_pb2.Op(plugin_data=one) for one in data])
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> list[object_pb2.RejectedObject]:
-        """Applies changes of any type, in order, at a time; returns objects that were rejected."""
+        """Applies ops of any type, in order; returns the rejected objects."""
         self._now_ns = now_ns
         return self._apply(ops)
 
     def _apply(self, ops: Sequence[delta_pb2.Op]) -> list[object_pb2.RejectedObject]:
-        numbered = self._reader.number(self._seq + 1, ops)
+        numbered = self._reader.read_ops(self._seq + 1, ops)
         rejected, _ = self._state.apply(numbered, self._now_ns)
         self._seq += len(ops)
         return rejected
@@ -222,22 +220,22 @@ class LocalCore:
         return _written(self._state.session(now_ns))
 
     def waits(self) -> list[reason_pb2.Wait]:
-        """The waits of the last session, with the amounts of queues' limits as they are now."""
+        """The waits of the last session, with the current amounts of queue limits."""
         engine = self._state.engine
         return [write_wait(wait) for wait in with_limits(engine, engine.waits, self._now_ns)]
 
     @property
     def placement_changes(self) -> int:
-        """Grows with every change after which something could be placed that could not before."""
+        """A counter that grows with every change that may allow a placement."""
         return self._state.engine.cache.placement_changes
 
     @property
     def gangs_are_complete(self) -> bool:
-        """Whether each gang that changed since the last session has its PodGroup and enough pods."""
+        """Whether each gang that changed since the last session is complete."""
         return gangs_are_complete(self._state.engine.cache)
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When something could change by time alone; None: never."""
+        """The next time at which a decision may change without any op; None: never."""
         return self._state.engine.next_wake(now_ns)
 
 
@@ -258,9 +256,9 @@ def _written(result: SessionResult) -> LocalSession:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A core that has left a recording, at the first session that decided otherwise."""
+    """A core that departed from a recording, with the first session that decided differently."""
 
-    # How many sessions had begun before that one.
+    # Number of sessions that began before this one.
     before: int
     session: LocalSession
     core: LocalCore
@@ -275,12 +273,12 @@ def leave_recording(
     allow_refused: bool = False,
     source: str = "the recording",
 ) -> Left | None:
-    """Plays a recording until something is decided otherwise; None: nothing is.
+    """Replays a recording until a session decides differently; None: no session does.
 
-    With a configuration text, that one is used instead of the recorded ones. ``at``: leaves after
-    so many sessions, even if nothing is decided otherwise. ``at_faults``: leaves after a session in
-    which a plugin or action raises. Raises RecordingError for a recorded configuration that is
-    refused here; with ``allow_refused`` it is left out.
+    ``scheduler_conf`` replaces the recorded configurations. ``at`` is a number of sessions after
+    which the replay stops in any case. ``at_faults`` also stops it after a session in which a
+    plugin or action raises. Raises RecordingError for a recorded configuration that this
+    installation refuses; with ``allow_refused`` such a configuration is skipped.
     """
     found = depart(
         entries,

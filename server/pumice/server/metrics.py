@@ -1,7 +1,7 @@
-"""What a core counts and measures for Prometheus; Volcano's names where Volcano has a series.
+"""Metrics of a core for Prometheus, with Volcano's names where Volcano has the metric.
 
-Every series of a cluster has the label ``cluster``. Series of queues and jobs are made when
-Prometheus asks: see ``cluster_figures``. ``docs/reference/metrics.md`` lists all of them.
+Every series of a cluster has the label ``cluster``. Metrics of queues and jobs are computed at each
+scrape, in ``cluster_figures``. ``docs/reference/metrics.md`` lists all metrics.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pumice.core.session.timings import CLOSING, OPENING
 
 
 def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...]:
-    """As Prometheus' ExponentialBucketsRange."""
+    """The buckets of Prometheus' ExponentialBucketsRange."""
     step = (high / low) ** (1 / (count - 1))
     return tuple(low * step**number for number in range(count))
 
 
-# What Volcano calls the parts of a session outside its actions.
+# Volcano's names for the parts of a session outside its actions.
 _ON_SESSION = {OPENING: "OnSessionOpen", CLOSING: "OnSessionClose"}
-# Jobs of one cluster with series of their own; the rest is counted.
+# Number of jobs of one cluster with series of their own. Other jobs are only counted.
 MAX_JOB_SERIES = 2_000
 
 
 class BulkHistogram(Collector):
-    """A histogram that takes many values at once: a session may bind ten thousand pods."""
+    """A histogram that observes many values at once: a session may bind ten thousand pods."""
 
     def __init__(
         self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
@@ -80,13 +80,13 @@ class BulkHistogram(Collector):
 
 @dataclass(slots=True)
 class BindTimes:
-    """When pods of a job were bound last, by job; kept while the job exists."""
+    """The time of the last bind of each job."""
 
     last_ns: dict[str, int] = field(default_factory=dict)
 
     def bound(self, jobs: Iterable[str], now_ns: int) -> None:
         for job in jobs:
-            # At the end, so that the oldest goes first.
+            # Moved to the end, so that the job with the oldest bind is dropped first.
             self.last_ns.pop(job, None)
             self.last_ns[job] = now_ns
         while len(self.last_ns) > MAX_JOB_SERIES:
@@ -94,47 +94,52 @@ class BindTimes:
 
 
 class Metrics:
-    """All series of one core; a registry of its own, so that two cores can live in a process."""
+    """All metrics of one core, in a separate registry, so that one process can have two cores."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._by_cluster: list[Any] = []
-        self._volcano()
+        self._add_volcano_metrics()
         self.sessions = self._counter("sessions", "Sessions that ran.")
-        self.skipped = self._counter("sessions_skipped", "Sessions that were not needed.")
+        self.skipped = self._counter(
+            "sessions_skipped", "Sessions that were skipped, because nothing had changed."
+        )
         self.last_session = self._gauge(
             "last_session_timestamp_seconds",
-            "Time of the last session, also of one that was not needed.",
+            "Time of the last session, including sessions that were skipped.",
         )
         self.binds = self._counter("binds", "Binds decided.")
         self.evictions = self._counter("evictions", "Evictions decided.")
         self.waits = self._gauge("waiting_jobs", "Jobs that the last session left waiting.")
-        self._plugins()
+        self._add_plugin_metrics()
         self.ops = self._counter("ops", "Ops applied.")
-        self.rejected = self._counter("ops_rejected", "Ops with an object that cannot be used.")
-        self.quarantined = self._gauge("quarantined_objects", "Objects that cannot be used.")
+        self.rejected = self._counter("ops_rejected", "Ops with an invalid object.")
+        self.quarantined = self._gauge("quarantined_objects", "Invalid objects that are not used.")
         self.snapshots = self._counter("snapshots", "Complete snapshots received.")
         self.streams = self._gauge("streams", "Adapters connected.")
-        self.drift = self._counter("drift", "Kinds found to differ between adapter and core.")
-        self.alarm = self._gauge("drift_alarm", "1: two resyncs failed, nothing is scheduled.")
+        self.drift = self._counter(
+            "drift", "Kinds that were found to differ between adapter and core."
+        )
+        self.alarm = self._gauge("drift_alarm", "1: two resyncs failed, and scheduling is paused.")
         self.expired = self._counter("expired_decisions", "Decisions without an outcome in time.")
         self.lost = self._counter("lost_decisions", "Decisions lost with a stream.")
         self.refused_configurations = self._counter(
             "configurations_refused", "Configurations that were refused."
         )
         self.configuration_refused = self._gauge(
-            "configuration_refused", "1: the last configuration that was sent is not in use."
+            "configuration_refused", "1: the last configuration was refused."
         )
         self.configured = self._gauge(
-            "configuration_timestamp_seconds", "Time since when the configuration is in use."
+            "configuration_timestamp_seconds", "Time at which the configuration came into use."
         )
         self.paused = self._gauge(
-            "cluster_paused", "1: nothing is scheduled, for this reason.", "reason"
+            "cluster_paused", "1: scheduling is paused, for this reason.", "reason"
         )
         self.broken_queues = self._gauge(
-            "broken_queues", "Queues whose parent is missing or that are part of a loop."
+            "broken_queues",
+            "Queues without a parent, in a cycle of parents, or with both jobs and child queues.",
         )
         self.crashes = self._counter("state_lost", "States dropped after an error of the core.")
         self.refused_calls = Counter(
@@ -145,13 +150,13 @@ class Metrics:
         )
         self.kernel = Gauge(
             "pumice_compiled_kernel",
-            "1: the compiled kernel is in use; 0: NumPy alone, which is slower.",
+            "1: the compiled kernel is in use; 0: only NumPy, which is slower.",
             registry=self.registry,
         )
         self.kernel.set(int(kernel.rows is not None))
 
-    def _volcano(self) -> None:
-        self.session_latency = self._kept(
+    def _add_volcano_metrics(self) -> None:
+        self.session_latency = self._track(
             Histogram(
                 "volcano_e2e_scheduling_latency_milliseconds",
                 "Time of a whole session.",
@@ -178,11 +183,11 @@ class Metrics:
             "result",
         )
         self.victims = self._volcano_gauge(
-            "pod_preemption_victims", "Evictions of the last session that evicted any."
+            "pod_preemption_victims", "Evictions of the last session with evictions."
         )
-        # Volcano's name lacks the suffix that the client library gives every counter.
+        # A gauge, because Volcano's name lacks the suffix that the client library adds to counters.
         self.preemption_attempts = self._volcano_gauge(
-            "total_preemption_attempts", "Nodes that were searched for victims, counted up."
+            "total_preemption_attempts", "Total number of nodes that were searched for victims."
         )
         self.eviction_transactions = self._volcano_counter(
             "eviction_transactions", "Jobs for which pods were evicted.", "action"
@@ -191,8 +196,8 @@ class Metrics:
             "unschedule_job_count", "Jobs that the last session left waiting."
         )
 
-    def _plugins(self) -> None:
-        """Actions and plugins."""
+    def _add_plugin_metrics(self) -> None:
+        """Adds the metrics of actions and plugins."""
         self.faults = self._counter("plugin_faults", "Errors of plugins and actions.", "plugin")
         self.plugin_seconds = self._counter(
             "plugin_seconds",
@@ -202,7 +207,7 @@ class Metrics:
         self.plugin_calls = self._counter(
             "plugin_calls", "Calls of a plugin that were measured, by action.", "plugin", "action"
         )
-        self.action_latency = self._kept(
+        self.action_latency = self._track(
             Histogram(
                 "volcano_action_scheduling_latency_milliseconds",
                 "Time of an action in a session.",
@@ -211,7 +216,7 @@ class Metrics:
                 registry=self.registry,
             )
         )
-        self.plugin_latency = self._kept(
+        self.plugin_latency = self._track(
             Histogram(
                 "volcano_plugin_scheduling_latency_milliseconds",
                 "Time of a plugin at the beginning and the end of a session.",
@@ -221,7 +226,7 @@ class Metrics:
             )
         )
 
-    def _kept(self, metric: Any) -> Any:
+    def _track(self, metric: Any) -> Any:
         self._by_cluster.append(metric)
         return metric
 
@@ -235,25 +240,25 @@ class Metrics:
 
     def _volcano_counter(self, name: str, text: str, *labels: str) -> Any:
         labels = (*labels, "cluster")
-        return self._kept(Counter(f"volcano_{name}", text, labels, registry=self.registry))
+        return self._track(Counter(f"volcano_{name}", text, labels, registry=self.registry))
 
     def _volcano_gauge(self, name: str, text: str) -> Any:
-        return self._kept(Gauge(f"volcano_{name}", text, ("cluster",), registry=self.registry))
+        return self._track(Gauge(f"volcano_{name}", text, ("cluster",), registry=self.registry))
 
     def _counter(self, name: str, text: str, *labels: str) -> Any:
         labels = (*labels, "cluster")
-        return self._kept(Counter(f"pumice_{name}", text, labels, registry=self.registry))
+        return self._track(Counter(f"pumice_{name}", text, labels, registry=self.registry))
 
     def _gauge(self, name: str, text: str, *labels: str) -> Any:
         labels = (*labels, "cluster")
-        return self._kept(Gauge(f"pumice_{name}", text, labels, registry=self.registry))
+        return self._track(Gauge(f"pumice_{name}", text, labels, registry=self.registry))
 
     def forget(self, cluster: str) -> None:
         """Removes the series of a cluster."""
         for metric in self._by_cluster:
             metric.remove_by_labels({"cluster": cluster})
 
-    def session(
+    def record_session(
         self,
         cluster: str,
         result: SessionResult,
@@ -270,14 +275,14 @@ class Metrics:
         self.waits.labels(cluster).set(len(result.waits))
         for fault in result.faults:
             self.faults.labels(fault.author, cluster).inc()
-        self._measured(cluster, result)
+        self._record_timings(cluster, result)
         self.attempts.labels("unschedulable", cluster).inc(len(result.waits))
         if binds:
-            self._bound(cluster, result.now_ns, binds, jobs, tasks)
+            self._record_binds(cluster, result.now_ns, binds, jobs, tasks)
         if len(binds) < len(result.decisions):
-            self._evicted(cluster, result)
+            self._record_evictions(cluster, result)
 
-    def _measured(self, cluster: str, result: SessionResult) -> None:
+    def _record_timings(self, cluster: str, result: SessionResult) -> None:
         for timing in result.timings:
             milliseconds = timing.duration_ns / 1e6
             if timing.plugin:
@@ -290,7 +295,7 @@ class Metrics:
             elif timing.action not in _ON_SESSION:
                 self.action_latency.labels(timing.action, cluster).observe(milliseconds)
 
-    def _bound(
+    def _record_binds(
         self,
         cluster: str,
         now_ns: int,
@@ -310,7 +315,7 @@ class Metrics:
         waits = ((now_ns - at_ns) / 1e6 for at_ns in starts if at_ns)
         self.job_latency.observe((cluster,), waits)
 
-    def _evicted(self, cluster: str, result: SessionResult) -> None:
+    def _record_evictions(self, cluster: str, result: SessionResult) -> None:
         evictions = [decision for decision in result.decisions if isinstance(decision, Evict)]
         self.evictions.labels(cluster).inc(len(evictions))
         self.victims.labels(cluster).set(len(evictions))

@@ -1,4 +1,4 @@
-"""Sizes of the objects of a cluster: which ops of a batch are large, and how much they hold."""
+"""Sizes of the large objects of a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NONE: Mapping[int, int] = {}
 
 
 def large_ops(sizes: Sequence[int], first_seq: int) -> Mapping[int, int]:
-    """The sizes of the large ones among the ops of a batch, by their sequence numbers."""
+    """The sizes of the large ops of a batch, by sequence number."""
     if not sizes or max(sizes) <= LARGE_OBJECT_BYTES:
         return _NONE
     return {
@@ -22,7 +22,7 @@ def large_ops(sizes: Sequence[int], first_seq: int) -> Mapping[int, int]:
 
 
 class LargeObjects:
-    """The objects of a cluster that are large, with their sizes."""
+    """The sizes of a cluster's large objects, and their sum."""
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[int, str], int] = {}
@@ -30,7 +30,7 @@ class LargeObjects:
         self.bytes = 0
 
     def apply(self, ops: Iterable[NumberedOp], large: Mapping[int, int]) -> None:
-        """Ops were applied, of which these are large, by sequence number."""
+        """Updates the sizes after ops were applied. ``large`` has sizes by sequence number."""
         if not large and not self._sizes:
             return
         for op in ops:

@@ -1,4 +1,4 @@
-"""Observers of a cluster: they are called, in order, with all that a cluster receives and decides."""
+"""Observers of a cluster, which are called with all input and output of the cluster, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 
 class ClusterObserver(Protocol):
-    """Called on the owner's thread, so it must return at once. Messages must not be changed."""
+    """Called on the owner's thread, so it must return quickly. It must not change messages."""
 
     def on_connection(
         self,
@@ -19,11 +19,11 @@ class ClusterObserver(Protocol):
         welcome: cluster_service_pb2.Welcome | None,
         now_ns: int,
     ) -> None:
-        """An adapter connected; without a welcome: it disconnected."""
+        """An adapter connected, or disconnected if there is no welcome."""
         ...
 
     def on_snapshot_begin(self, first_seq: int, kinds: Sequence[int], now_ns: int) -> None:
-        """A snapshot began, of some kinds or of all (none named)."""
+        """A snapshot began, of some kinds or of all kinds (empty)."""
         ...
 
     def on_batch(
@@ -32,13 +32,13 @@ class ClusterObserver(Protocol):
         rejected: Sequence[object_pb2.RejectedObject],
         now_ns: int,
     ) -> None:
-        """A batch came, all of it new. Inside a snapshot of some kinds it counts at the end."""
+        """A batch without duplicate ops. In a snapshot of some kinds, it is applied at the end."""
         ...
 
     def on_configuration(
         self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
     ) -> None:
-        """The batch before contained a configuration; this is its result."""
+        """The result of a configuration in the previous batch."""
         ...
 
     def on_snapshot_end(
@@ -48,7 +48,7 @@ class ClusterObserver(Protocol):
         ...
 
     def on_skipped_session(self, now_ns: int) -> None:
-        """Decisions expired or were lost, and no session was needed."""
+        """Decisions expired or were lost, and the session was skipped."""
         ...
 
     def on_session(
@@ -66,7 +66,7 @@ class Observers:
     """The observers of one cluster, called one after the other."""
 
     def __init__(self) -> None:
-        # Replaced whole, so that other threads may read it.
+        # Replaced and never changed in place, so that other threads may read it.
         self._all: tuple[ClusterObserver, ...] = ()
 
     def add(self, observer: ClusterObserver) -> None:

@@ -1,4 +1,4 @@
-"""Reads the ops of a batch and gives them their numbers."""
+"""Reads the ops of a batch, with their sequence numbers."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from pumice.server.wire.unknown_values import UnknownValue
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
-# Smaller batches are read faster one by one.
+# Ops of smaller batches are read one by one, which is faster.
 _FEW_OPS = 4
 
 
 @dataclass(slots=True)
 class NumberedOp:
-    """One op: the delta for the engine, or the error."""
+    """One op: the delta for the engine, or an error."""
 
     seq: int
-    # Zero and empty where the op is about no object.
+    # Zero and empty if the op concerns no object.
     kind: int = 0
     uid: str = ""
-    # 0: no upsert.
+    # 0: not an upsert.
     revision: int = 0
-    # None: nothing for the engine.
+    # None: the engine does not need the op.
     delta: Delta | None = None
     error: ObjectError | None = None
     configuration: configuration_pb2.Configuration | None = None
-    # Values that are newer than this core.
+    # Warnings about enum values that this core does not know.
     warnings: Sequence[object_pb2.ObjectWarning] = ()
 
     @property
@@ -48,7 +48,7 @@ class NumberedOp:
         return self.seq
 
     def each(self) -> Iterable[NumberedOp]:
-        """The ops in it, one by one."""
+        """The single ops."""
         return (self,)
 
     def rejected(self, error: ObjectError) -> object_pb2.RejectedObject:
@@ -64,10 +64,10 @@ class NumberedOp:
 
 @dataclass(slots=True)
 class NumberedPods(NumberedOp):
-    """Consecutive ops with pods; ``seq`` is the number of the first."""
+    """Consecutive upserts of pods; ``seq`` is the number of the first."""
 
     pods: list[Pod] = field(default_factory=list)
-    # Of each pod; none is 0.
+    # The revision of each pod; never 0.
     revisions: list[int] = field(default_factory=list)
 
     @property
@@ -87,40 +87,40 @@ class OpReader:
         self._objects = ObjectReader()
         self._few_ops = few_ops
 
-    def batch(self, batch: delta_pb2.DeltaBatch) -> list[NumberedOp]:
-        """The ops of a batch; pods are read in bulk unless the batch is small."""
+    def read_batch(self, batch: delta_pb2.DeltaBatch) -> list[NumberedOp]:
+        """Reads the ops of a batch. Pods are read in bulk, unless the batch is small."""
         if len(batch.ops) < self._few_ops:
-            return [*self.number(batch.first_seq, batch.ops)]
+            return [*self.read_ops(batch.first_seq, batch.ops)]
         places, revisions, pods = self._objects.read_pods(batch)
         numbered: list[NumberedOp] = []
-        begin = taken = 0
+        begin = done = 0
         while begin < len(pods):
-            # Consecutive pods, after the ops before them.
+            # A run of consecutive pods, and the other ops before it.
             place = places[begin]
-            numbered += self._read_some(batch, taken, place)
+            numbered += self._read_some(batch, done, place)
             end = begin + 1
             while end < len(pods) and places[end] - place == end - begin:
                 end += 1
-            numbered += _together(batch.first_seq + place, pods[begin:end], revisions[begin:end])
-            begin, taken = end, place + end - begin
-        return numbered + self._read_some(batch, taken, len(batch.ops))
+            numbered += _bulk_op(batch.first_seq + place, pods[begin:end], revisions[begin:end])
+            begin, done = end, place + end - begin
+        return numbered + self._read_some(batch, done, len(batch.ops))
 
     def _read_some(self, batch: delta_pb2.DeltaBatch, begin: int, end: int) -> list[NumberedOp]:
         ops, first_seq = batch.ops, batch.first_seq
         return [self._read(first_seq + place, ops[place]) for place in range(begin, end)]
 
-    def number(self, first_seq: int, ops: Iterable[delta_pb2.Op]) -> Iterator[NumberedOp]:
-        """Reads ops one by one, so that the caller can pause in between."""
+    def read_ops(self, first_seq: int, ops: Iterable[delta_pb2.Op]) -> Iterator[NumberedOp]:
+        """Reads ops lazily, one by one."""
         for seq, op in enumerate(ops, first_seq):
             yield self._read(seq, op)
 
     def _read(self, seq: int, op: delta_pb2.Op) -> NumberedOp:
-        word = op.WhichOneof("op")
-        if word == "upsert":
+        which = op.WhichOneof("op")
+        if which == "upsert":
             return self._upsert(seq, op.upsert)
-        if word == "configuration":
+        if which == "configuration":
             return NumberedOp(seq, configuration=op.configuration)
-        return self._other(seq, op, word)
+        return self._other(seq, op, which)
 
     def _upsert(self, seq: int, upsert: delta_pb2.Upsert) -> NumberedOp:
         kind, uid, revision = upsert.kind, upsert.uid, upsert.revision
@@ -138,24 +138,24 @@ class OpReader:
             op.warnings = write_warnings(seq, upsert, unknown)
         return op
 
-    def _other(self, seq: int, op: delta_pb2.Op, word: str | None) -> NumberedOp:
+    def _other(self, seq: int, op: delta_pb2.Op, which: str | None) -> NumberedOp:
         kind, uid, _ = op_ref(op)
-        if word == "tombstone" and kind not in READ_KINDS:
+        if which == "tombstone" and kind not in READ_KINDS:
             return NumberedOp(seq)
         numbered = NumberedOp(seq, kind, uid)
         try:
-            if word == "tombstone":
+            if which == "tombstone":
                 numbered.delta = read_tombstone(op.tombstone)
-            elif word == "outcome":
+            elif which == "outcome":
                 numbered.delta = read_outcome(op.outcome)
-            elif word == "plugin_data":
+            elif which == "plugin_data":
                 numbered.delta = read_plugin_data(op.plugin_data)
         except ObjectError as error:
             numbered.error = error
         return numbered
 
 
-def _together(seq: int, pods: list[Pod], revisions: list[int]) -> Iterable[NumberedOp]:
+def _bulk_op(seq: int, pods: list[Pod], revisions: list[int]) -> Iterable[NumberedOp]:
     op = NumberedPods(seq, _POD, delta=PodsUpserted(pods), pods=pods, revisions=revisions)
-    # A pod without a revision is not counted.
+    # A pod without a revision is not counted in digests, so it needs an op of its own.
     return op.each() if 0 in revisions else (op,)

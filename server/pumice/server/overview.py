@@ -1,4 +1,4 @@
-"""Lists of queues, jobs and nodes, written from a view."""
+"""Messages about queues, jobs and nodes, made from a view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pumice.server.wire.times import timestamp
 from pumice.v1 import group_pb2, inspection_service_pb2, session_pb2
 
 _BOUND = (TaskStatus.BINDING, TaskStatus.BOUND)
-# Amounts that stand for "no limit" are left out.
+# Larger amounts mean "no limit" and are omitted.
 _LARGEST = 2**62
 
 
@@ -33,24 +33,24 @@ def _amounts(held: Resources) -> dict[str, int]:
 
 
 def queues_of(view: ClusterView, names: Iterable[str]) -> list[inspection_service_pb2.QueueInfo]:
-    """Some of the queues, in the order given."""
+    """The queues with these names, in the same order."""
     queues = {queue.name: queue for queue in view.queues}
     phases: dict[str, Counter[PodGroupPhase]] = {}
     for row in view.jobs.values():
         phases.setdefault(row.queue, Counter())[row.group.status.phase] += 1
-    nobody: Counter[PodGroupPhase] = Counter()
+    no_jobs: Counter[PodGroupPhase] = Counter()
     return [
         _queue(
             queue,
             _share(queue, view.accounts.get(queue.name), view.requests.get(queue.name)),
-            phases.get(queue.name, nobody),
+            phases.get(queue.name, no_jobs),
         )
         for queue in (queues[name] for name in names)
     ]
 
 
 def shares_of(source: Engine | Session) -> list[session_pb2.QueueShare]:
-    """What every queue may have, has and wants, in a session or after the last one."""
+    """The shares of all queues, in a session or after the last session."""
     accounts = source.accounts
     return [
         _share(queue, account, None if account is None else account.request)
@@ -68,7 +68,7 @@ def _share(
         share.requested.update(_amounts(request))
         share.inqueue.update(_amounts(account.inqueue))
         share.share = account.share_now()
-        # An empty queue that deserves nothing is not overused.
+        # A queue that deserves nothing and holds nothing is not overused.
         holds = any(amount > 0 for _, amount in account.allocated.items())
         share.overused = holds and bool(account.deserved.less_equal(account.allocated))
     else:
@@ -100,7 +100,7 @@ def _queue(
 
 
 def jobs_of(view: ClusterView, ids: Iterable[str]) -> list[inspection_service_pb2.JobInfo]:
-    """Some of the jobs, in the order given."""
+    """The jobs with these ids, in the same order."""
     reasons = {wait.job: wait.reasons for wait in view.waits}
     return [_job(view.jobs[id_], reasons.get(id_, ())) for id_ in ids]
 
@@ -132,13 +132,13 @@ def phase_of(row: JobRow) -> group_pb2.PodGroupPhase.ValueType:
 
 
 def node_names(view: ClusterView) -> list[str]:
-    """Nodes that exist and nodes that pods name, in the order of names."""
+    """The sorted names of all nodes, including missing nodes that pods name."""
     nodes = view.nodes
     return sorted([*nodes.names, *nodes.missing]) if nodes.missing else nodes.names
 
 
 def nodes_of(view: ClusterView, names: Iterable[str]) -> list[inspection_service_pb2.NodeInfo]:
-    """Some of the nodes, in the order given."""
+    """The nodes with these names, in the same order."""
     nodes = view.nodes
     rows = {name: row for row, name in enumerate(nodes.names)}
     return [

@@ -1,4 +1,4 @@
-"""The owner of a cluster: the one thread that uses its engine."""
+"""The owner of a cluster: the only thread that uses the engine of the cluster."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pumice.server.served import ServedCluster
 log = logging.getLogger("pumice.server")
 T = TypeVar("T")
 _SECOND_NS = 1_000_000_000
-# How long calls that wait may delay a session that is due.
+# Time for which queued calls may delay a session that is due.
 _MAX_DELAY_NS = 100_000_000
 
 
 class Owner:
-    """Runs calls from the loop in order, and sessions when they are due."""
+    """Runs calls in the order in which they were posted, and sessions when they are due."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Owner:
         self._calls: deque[Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._stopping = False
-        self._questions: set[asyncio.Future[Any]] = set()
+        self._futures: set[asyncio.Future[Any]] = set()
         self._delayed_since_ns: int | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"owner of {served.name}", daemon=True
@@ -56,45 +56,45 @@ class Owner:
         self._thread.start()
 
     def post(self, call: Callable[[], None]) -> None:
-        """Runs a call on the owner's thread, after those that were posted before."""
+        """Runs a call on the owner's thread, after all calls that were posted before."""
         with self._condition:
             self._calls.append(call)
             self._condition.notify()
 
-    async def ask(self, question: Callable[[ServedCluster], T]) -> T:
+    async def call(self, function: Callable[[ServedCluster], T]) -> T:
         """Runs a function on the owner's thread and returns its result."""
         if self._stopping:
             raise NotReadyError(self._served.name)
         future: asyncio.Future[T] = self._loop.create_future()
-        self._questions.add(future)
-        future.add_done_callback(self._questions.discard)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
 
-        def call() -> None:
+        def run() -> None:
             if future.cancelled():
-                # The caller is gone.
+                # The caller was cancelled.
                 return
             try:
-                answer = question(self._served)
+                answer = function(self._served)
             except Exception as error:
                 self._on_loop(_fail, future, error)
             else:
                 self._on_loop(_answer, future, answer)
 
-        self.post(call)
+        self.post(run)
         return await future
 
     async def stop(self) -> None:
-        """Waits for a session that is running, up to a limit; its decisions are not sent."""
+        """Waits for a running session, up to a limit. Its decisions are not sent."""
         with self._condition:
             self._stopping = True
             self._condition.notify()
         if self._thread.is_alive():
             seconds = self._env.limits.stop_ns / _SECOND_NS
             await asyncio.to_thread(self._thread.join, seconds)
-        for question in list(self._questions):
-            _fail(question, NotReadyError(self._served.name))
+        for future in list(self._futures):
+            _fail(future, NotReadyError(self._served.name))
         if self._thread.is_alive():
-            log.warning("%s: a session did not end in time and is abandoned", self._served.name)
+            log.warning("%s: a session did not end in time and was abandoned", self._served.name)
 
     # On the owner's thread.
 
@@ -111,18 +111,18 @@ class Owner:
                 if self._stopping:
                     return
                 call = None
-                if self._calls and not self._has_waited():
+                if self._calls and not self._is_overdue():
                     call = self._calls.popleft()
                     if isinstance(call, ReceivedBatch):
-                        call.join(self._calls)
-            self._guarded(self._decide if call is None else call)
+                        call.merge(self._calls)
+            self._guarded(self._run_due if call is None else call)
 
     def _is_due(self) -> bool:
         due_ns = self._served.next_due_ns()
         return due_ns is not None and due_ns <= self._env.clock.ticks_ns()
 
-    def _has_waited(self) -> bool:
-        """Whether a due session was delayed for long enough."""
+    def _is_overdue(self) -> bool:
+        """Whether queued calls have delayed a due session for the maximum time."""
         if not self._is_due():
             self._delayed_since_ns = None
             return False
@@ -140,12 +140,12 @@ class Owner:
                 *(summary.wait_count, summary.duration.ToNanoseconds() / 1e6),
             )
 
-    def _decide(self) -> None:
+    def _run_due(self) -> None:
         self._delayed_since_ns = None
-        made = self._served.wake()
-        if made is not None:
-            self._log(made)
-            self._on_loop(self._publish, made)
+        record = self._served.run_due()
+        if record is not None:
+            self._log(record)
+            self._on_loop(self._publish, record)
         if self._served.is_abandoned:
             self._on_loop(self._on_abandoned)
 
@@ -155,8 +155,8 @@ class Owner:
             if self._served.update_pause():
                 self._on_loop(self._on_pause)
         except Exception:
-            # The engine may be in any state: only a new snapshot helps.
-            log.exception("%s: state dropped after an error", self._served.name)
+            # The engine may be inconsistent: only a new snapshot repairs it.
+            log.exception("%s: the state was dropped after an error", self._served.name)
             self._env.metrics.crashes.labels(self._served.name).inc()
             stream = self._served.reset()
             if stream is not None:

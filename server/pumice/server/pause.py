@@ -1,4 +1,4 @@
-"""Why a cluster is not scheduled, and the events about it."""
+"""Why scheduling of a cluster is paused, and the events about it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pumice.core.model.status import TaskStatus
 from pumice.server.wire import kind_word
 
 EVENT_REASON = "SchedulingPaused"
-# Waiting PodGroups that get an event when a pause begins.
+# Number of waiting PodGroups that get an event when a pause begins.
 MAX_EVENTS = 100
 
 
 class PauseReason(StrEnum):
-    """Why nothing is scheduled; the names are label values of ``pumice_cluster_paused``."""
+    """The reason of a pause. The values are label values of ``pumice_cluster_paused``."""
 
     NO_ADAPTER = "no_adapter"
     SNAPSHOT_INCOMPLETE = "snapshot_incomplete"
@@ -26,29 +26,29 @@ class PauseReason(StrEnum):
     LIMIT_EXCEEDED = "limit_exceeded"
 
 
-# Reasons that do not end without an operator.
+# Reasons that an operator must resolve.
 FAULTS = frozenset({PauseReason.NO_CONFIGURATION, PauseReason.DRIFT, PauseReason.LIMIT_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing is scheduled, since when and why."""
+    """A time during which a cluster is not scheduled."""
 
     reason: PauseReason
     message: str
     since_ns: int
-    # The kinds that differ, with DRIFT.
+    # The kinds that differ, for DRIFT.
     kinds: tuple[int, ...] = ()
 
 
 def is_same(old: Pause | None, new: Pause | None) -> bool:
-    """Whether both say the same, whenever they began."""
+    """Whether both pauses are equal, apart from the time at which they began."""
     if old is None or new is None:
         return old is new
     return replace(new, since_ns=old.since_ns) == old
 
 
-def pause_now(
+def required_pause(
     *,
     now_ns: int,
     exceeded: str = "",
@@ -57,7 +57,7 @@ def pause_now(
     configured: bool = False,
     drifting: Sequence[int] = (),
 ) -> Pause | None:
-    """Why nothing is scheduled as things are; None: the cluster is scheduled."""
+    """The pause that the current state requires; None: the cluster is scheduled."""
     if exceeded:
         return Pause(PauseReason.LIMIT_EXCEEDED, exceeded, now_ns)
     if not connected:
@@ -77,7 +77,7 @@ def pause_now(
 
 
 def pause_events(pause: Pause, jobs: Iterable[Job]) -> tuple[Event, ...]:
-    """A warning on each PodGroup with pending pods, up to a limit."""
+    """A warning event for each PodGroup with pending pods, up to a limit."""
     if pause.reason not in FAULTS:
         return ()
     events: list[Event] = []

@@ -1,4 +1,4 @@
-"""Peers: addresses and certificates of callers, and how much each may have at once."""
+"""Peers: addresses and certificates of callers, and limits for each peer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from urllib.parse import unquote
 
 from pumice.server import errors
 
-# How a certificate names a cluster: a URI among its subject alternative names.
+# Prefix of the URI with which a certificate names a cluster, among its subject alternative names.
 CLUSTER_URI = "pumice://cluster/"
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a caller's certificate says; without one everything is empty."""
+    """The certificate of a caller; all fields are empty without one."""
 
-    # The common name, then the alternative names.
+    # The common name, then the subject alternative names.
     names: tuple[str, ...] = ()
-    # Named by URIs of the form pumice://cluster/NAME, with NAME percent-encoded.
+    # From URIs of the form pumice://cluster/NAME, with NAME percent-encoded.
     clusters: frozenset[str] = frozenset()
 
 
@@ -36,7 +36,7 @@ def certificate_of(context: Any) -> Certificate:
 
 
 def peer_of(context: Any) -> str:
-    """Names the caller: by certificate where there is one, else by address without the port."""
+    """The name of the caller: from its certificate, or its address without the port."""
     names = certificate_of(context).names
     if names:
         return f"certificate:{names[0]}"
@@ -45,27 +45,27 @@ def peer_of(context: Any) -> str:
 
 
 class PeerCounts:
-    """How many of something each peer has; more than the limit is refused."""
+    """Counts something per peer, up to a limit. Raises LimitError above it."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name = name
         self._limit = limit
         self._counts: Counter[str] = Counter()
 
-    def take(self, peer: str) -> None:
+    def acquire(self, peer: str) -> None:
         if self._counts[peer] >= self._limit:
             raise errors.LimitError(self._name, self._limit, self._counts[peer] + 1)
         self._counts[peer] += 1
 
-    def give_back(self, peer: str) -> None:
+    def release(self, peer: str) -> None:
         self._counts[peer] -= 1
         if self._counts[peer] <= 0:
             del self._counts[peer]
 
     @contextmanager
-    def one(self, peer: str) -> Iterator[None]:
-        self.take(peer)
+    def acquired(self, peer: str) -> Iterator[None]:
+        self.acquire(peer)
         try:
             yield
         finally:
-            self.give_back(peer)
+            self.release(peer)

@@ -1,7 +1,7 @@
-"""Reads YAML that holds plain scalars, lists and mappings, and remembers the line of every part.
+"""Reads YAML with plain scalars, lists and mappings, and the line of each value.
 
-Tags, aliases, directives, base-60 numbers and timestamps are not read: with them a small text costs much time
-or memory, or raises whatever a constructor raises. Size, depth, the number of values and the
+Tags, aliases, directives, base-60 numbers and timestamps are refused: with them a small text can
+cost much time or memory, or raise unexpected errors. Size, depth, the number of values and the
 length of numbers are limited, so any text is read or refused in a fraction of a second.
 """
 
@@ -15,18 +15,18 @@ import yaml
 
 Path = tuple[str | int, ...]
 
-# libyaml reads the same language, an order of magnitude faster.
+# libyaml reads the same language ten times faster.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_DEPTH = 40
-# Keys and values together; a long configuration has a few hundred.
+# Number of keys and values; a long configuration has a few hundred.
 MAX_NODES = 5_000
 MAX_NUMBER_LENGTH = 64
 
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-# The words of YAML 1.1, which Volcano's reader knows as well.
+# The words of YAML 1.1, which Volcano's reader also accepts.
 _TRUE = frozenset(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"))
 _FALSE = frozenset(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"))
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
@@ -39,7 +39,7 @@ _BASES = {"0b": 2, "0x": 16}
 
 
 class YamlTextError(ValueError):
-    """A text that cannot be read; ``line`` is 0 where no line can be named."""
+    """A text that cannot be read; ``line`` is 0 if it is unknown."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -49,13 +49,13 @@ class YamlTextError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """The data of a text, and the line of each path in it."""
+    """The data of a text, and the line of each path in the data."""
 
     data: object
     lines: dict[Path, int]
 
     def line_of(self, path: Path) -> int:
-        """The line of a path, or of the nearest part around it; 0: unknown."""
+        """The line of a path, or of the nearest enclosing path; 0: unknown."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -63,33 +63,33 @@ class YamlText:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not been read yet."""
+    """A list or mapping whose end has not been reached."""
 
     value: list[object] | dict[object, object]
     path: Path
-    # Of a mapping: the key whose value comes next, and the lines of the keys so far.
+    # For a mapping: the key whose value comes next, and the lines of the keys so far.
     key: object = None
     has_key: bool = False
     key_lines: dict[object, int] = field(default_factory=dict)
 
 
 def parse(text: str) -> YamlText:
-    """Raises YamlTextError for anything that is not read, and nothing else."""
+    """Raises YamlTextError for every text that cannot be read, and no other error."""
     size = len(text.encode(errors="replace"))
     if size > MAX_TEXT_BYTES:
-        raise YamlTextError(0, f"has {size} bytes; at most {MAX_TEXT_BYTES} are read")
+        raise YamlTextError(0, f"has {size} bytes; at most {MAX_TEXT_BYTES} are allowed")
     directive = _DIRECTIVE.search(text)
     if directive is not None:
-        # libyaml compares every %TAG with all others before it.
+        # libyaml compares every %TAG with all earlier ones, which takes long for many.
         line = text.count("\n", 0, directive.start()) + 1
-        raise YamlTextError(line, "lines that begin with % are not read")
+        raise YamlTextError(line, "directives (lines that begin with %) are not allowed")
     builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.add(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        # At its end libyaml is one line below the last one.
+        # At the end of the text, libyaml names the line after the last one.
         last = len(text.splitlines()) or 1
         line = min(mark.line + 1, last) if mark is not None else 0
         raise YamlTextError(line, f"invalid YAML: {error.problem or error.context}") from None
@@ -99,7 +99,7 @@ def parse(text: str) -> YamlText:
 
 
 class _Builder:
-    """Builds data from the parser's events."""
+    """Builds the data from the events of the parser."""
 
     def __init__(self) -> None:
         self.data: object = None
@@ -112,11 +112,11 @@ class _Builder:
         line = event.start_mark.line + 1
         match event:
             case yaml.AliasEvent():
-                raise YamlTextError(line, "aliases (*name) are not read; write the part out")
+                raise YamlTextError(line, "aliases (*name) are not allowed; repeat the value")
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    raise YamlTextError(line, "a second document begins; give one")
+                    raise YamlTextError(line, "a second document begins; only one is allowed")
             case yaml.ScalarEvent() | yaml.CollectionStartEvent():
                 self._check_node(event, line)
                 self._node(event, line)
@@ -128,7 +128,7 @@ class _Builder:
         if self._nodes > MAX_NODES:
             raise YamlTextError(line, f"has more than {MAX_NODES} keys and values")
         if event.tag is not None:
-            raise YamlTextError(line, f"tags ({event.tag}) are not read; write a plain value")
+            raise YamlTextError(line, f"tags ({event.tag}) are not allowed; use a plain value")
 
     def _node(self, event: Any, line: int) -> None:
         if isinstance(event, yaml.ScalarEvent):
@@ -143,35 +143,35 @@ class _Builder:
         self._open.append(_Open(value, path))
 
     def _place(self, value: object, line: int) -> Path:
-        """Puts a value where it belongs; returns its path."""
+        """Adds a value to the innermost open list or mapping; returns its path."""
         if not self._open:
             self.data = value
             self.lines[()] = line
             return ()
-        env = self._open[-1]
-        if isinstance(env.value, list):
-            path: Path = (*env.path, len(env.value))
-            env.value.append(value)
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            path: Path = (*parent.path, len(parent.value))
+            parent.value.append(value)
             self.lines[path] = line
             return path
-        if env.has_key:
-            env.value[env.key] = value
-            env.has_key = False
-            return (*env.path, str(env.key))
-        return self._place_key(env, value, line)
+        if parent.has_key:
+            parent.value[parent.key] = value
+            parent.has_key = False
+            return (*parent.path, str(parent.key))
+        return self._place_key(parent, value, line)
 
-    def _place_key(self, env: _Open, key: object, line: int) -> Path:
+    def _place_key(self, parent: _Open, key: object, line: int) -> Path:
         if isinstance(key, list | dict):
             raise YamlTextError(line, "a key must be a plain value, not a list or mapping")
-        # 1 and True are equal in Python, and different keys here.
+        # 1 and True are equal in Python, but different keys here.
         known = (type(key), key)
-        if known in env.key_lines:
-            first = env.key_lines[known]
-            raise YamlTextError(line, f"has {key!r} twice, first on line {first}; keep one")
-        env.key_lines[known] = line
-        env.key, env.has_key = key, True
-        path = (*env.path, str(key))
-        # The key is what people look for, also when its value begins a line below.
+        if known in parent.key_lines:
+            first = parent.key_lines[known]
+            raise YamlTextError(line, f"the key {key!r} occurs twice, first on line {first}")
+        parent.key_lines[known] = line
+        parent.key, parent.has_key = key, True
+        path = (*parent.path, str(key))
+        # The line of the key, even if the value begins on a later line.
         self.lines[path] = line
         return path
 
@@ -199,7 +199,7 @@ def _number(text: str, line: int) -> object:
     if not is_integer and _FLOAT.fullmatch(text) is None:
         return text
     if len(text) > MAX_NUMBER_LENGTH:
-        raise YamlTextError(line, f"has a number of more than {MAX_NUMBER_LENGTH} characters")
+        raise YamlTextError(line, f"has a number with more than {MAX_NUMBER_LENGTH} characters")
     digits = text.replace("_", "")
     if not is_integer:
         return float(digits)

@@ -1,4 +1,4 @@
-"""Finds the plugins of other packages: entry points of the group pumice.plugins."""
+"""Discovers the plugins of installed packages, by the entry points pumice.plugins."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ log = logging.getLogger("pumice.server")
 
 @dataclass(frozen=True, slots=True)
 class RefusedPlugin:
-    """A plugin that a package offers and that cannot be used."""
+    """A plugin of an installed package that cannot be used."""
 
-    # The entry point's name, which a configuration would use.
+    # The name of the entry point, which is the name in a configuration.
     name: str
-    # The package that offers it, with its version; empty: unknown.
+    # Name and version of the package; empty: unknown.
     package: str
     problem: str
 
@@ -37,22 +37,21 @@ class RefusedPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What was found: plugins to use, and what is wrong with the others."""
+    """The plugins that were found, and those that were refused."""
 
     plugins: tuple[type[Plugin], ...] = ()
     refused: tuple[RefusedPlugin, ...] = ()
 
     def registry(self) -> Registry:
-        """What is built in, and these; a configuration that names a refused one is told why."""
+        """The built-in plugins and these. An error about a refused plugin contains the reason."""
         return Registry(self.plugins, {bad.name: bad.problem for bad in self.refused})
 
 
 @cache
 def installed_registry() -> Registry:
-    """What is built in and what is installed; refused plugins are named in the log, once.
+    """The built-in and the installed plugins. Refused plugins are logged.
 
-    Looked for once in a process: what is installed later is not seen before the next start, and
-    a registry never changes.
+    Plugins are discovered once per process, so a plugin that is installed later needs a restart.
     """
     found = discover()
     for refused in found.refused:
@@ -61,7 +60,7 @@ def installed_registry() -> Registry:
 
 
 def registry_with(plugins: Iterable[type[Plugin]]) -> Registry:
-    """What is built in and installed, and these, which replace installed ones of their names.
+    """The built-in and installed plugins, and these, which replace installed ones by name.
 
     Raises PluginRefusedError.
     """
@@ -75,13 +74,13 @@ def registry_with(plugins: Iterable[type[Plugin]]) -> Registry:
 
 
 def discover(found: Iterable[EntryPoint] | None = None) -> Discovered:
-    """Loads every plugin that installed packages offer. An invalid one is refused with a reason.
+    """Loads all plugins of installed packages. An invalid plugin is refused with a reason.
 
-    The order of packages on the disk does not matter: of two plugins with one name the package
-    whose name sorts first has it.
+    The result does not depend on the order of packages on disk: of two plugins with one name, the
+    plugin of the package that sorts first is used.
     """
     points = entry_points(group=GROUP) if found is None else found
-    # A package that is on the path twice offers its plugins twice.
+    # A package that is on the path twice has each entry point twice.
     unique = {(point.name, _package(point), point.value): point for point in points}
     taken = {plugin.name: plugin for plugin in BUILT_IN_PLUGINS}
     plugins: list[type[Plugin]] = []
@@ -101,12 +100,12 @@ def _load(point: EntryPoint, plugins: dict[str, type[Plugin]]) -> type[Plugin]:
     try:
         plugin: type[Plugin] = point.load()
     except (Exception, SystemExit) as error:
-        # Whatever a package does while it is imported must not stop the core.
+        # No error of an import may stop the core.
         problem = f"cannot be imported from {point.value}: {type(error).__name__}: {error}"
         raise PluginRefusedError(point.name, problem) from error
     check_plugin(plugin, plugins)
     if plugin.name != point.name:
-        problem = f"calls itself {plugin.name!r}; entry point and plugin need one name"
+        problem = f"has the name {plugin.name!r}, which differs from the name of the entry point"
         raise PluginRefusedError(point.name, problem)
     return plugin
 

@@ -1,4 +1,4 @@
-"""Faults in the tree of queues, because of which queues or the whole cluster get nothing."""
+"""Faults in the queue tree, because of which queues or the whole cluster are not scheduled."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pumice.core.session.session import Session
 
 _ROOT = "root"
 EVENT_REASON = "QueueTreeInvalid"
-# Queues that are named in events and log lines at once.
+# Number of queues that get an event at once.
 MAX_NAMED = 20
 
 
 def uses_tree(configuration: Configuration) -> bool:
-    """Whether the queues have to form a tree."""
+    """Whether the configuration requires the queues to form a tree."""
     options = [o for tier in configuration.tiers for o in tier if o.name == "capacity"]
     return any(each.enabled("enableHierarchy") for each in options)
 
@@ -24,11 +24,11 @@ def uses_tree(configuration: Configuration) -> bool:
 def queue_faults(
     configuration: Configuration, queues: Mapping[str, Queue], busy: Iterable[str] = ()
 ) -> dict[str, str]:
-    """What is wrong with which queue; ``busy`` are the queues that have jobs."""
+    """The faults by queue; ``busy`` are the queues with jobs."""
     if not uses_tree(configuration):
         return {}
     if _ROOT not in queues:
-        return {_ROOT: f"there is no queue {_ROOT}, so nothing is scheduled"}
+        return {_ROOT: f"the queue {_ROOT} does not exist, so nothing is scheduled"}
     faults = {}
     parents = {}
     for name, queue in queues.items():
@@ -39,9 +39,9 @@ def queue_faults(
             faults[name] = f"its parent {parent} does not exist, so nothing is scheduled"
             continue
         parents[parent] = name
-        loop = _loop(queues, name)
-        if name in loop:
-            faults[name] = f"queues are parents of each other ({' below '.join(loop)})"
+        cycle = _cycle(queues, name)
+        if name in cycle:
+            faults[name] = f"queues are parents of each other ({' below '.join(cycle)})"
     for name in busy:
         if name in parents and name not in faults:
             child = parents[name]
@@ -50,22 +50,22 @@ def queue_faults(
 
 
 def why_no_tree(session: Session, queue: str) -> str:
-    """Why a job of a queue gets nothing; empty: the queues form a tree, or need not."""
+    """Why the queue tree prevents scheduling in a queue; empty: it does not."""
     if not uses_tree(session.configuration):
         return ""
-    loop = _loop(session.queues, queue)
-    if loop:
-        return f"queues are parents of each other ({' below '.join(loop)})"
+    cycle = _cycle(session.queues, queue)
+    if cycle:
+        return f"queues are parents of each other ({' below '.join(cycle)})"
     if session.accounts:
         return ""
     busy = {job.queue for job in session.jobs.values()}
     faults = queue_faults(session.configuration, session.queues, sorted(busy))
-    name, fault = next(iter(faults.items()), ("", "look at the parents of the queues"))
-    return f"the queues form no tree: queue {name}: {fault}" if name else fault
+    name, fault = next(iter(faults.items()), ("", "check the parents of the queues"))
+    return f"the queues do not form a tree: queue {name}: {fault}" if name else fault
 
 
 def fault_events(faults: Mapping[str, str], queues: Mapping[str, Queue]) -> tuple[Event, ...]:
-    """A warning on each of the queues that exist, up to a limit."""
+    """A warning event for each existing queue with a fault, up to a limit."""
     named = [(queues[name], fault) for name, fault in faults.items() if name in queues]
     return tuple(
         Event(
@@ -75,13 +75,13 @@ def fault_events(faults: Mapping[str, str], queues: Mapping[str, Queue]) -> tupl
     )
 
 
-def _loop(queues: Mapping[str, Queue], queue: str) -> list[str]:
-    """The loop that the way up from a queue ends in; empty: it ends at the root."""
-    way: list[str] = []
+def _cycle(queues: Mapping[str, Queue], queue: str) -> list[str]:
+    """The cycle that the parents of a queue lead into; empty: they lead to the root."""
+    path: list[str] = []
     name = queue
     while name in queues and name != _ROOT:
-        if name in way:
-            return [*way[way.index(name) :], name]
-        way.append(name)
+        if name in path:
+            return [*path[path.index(name) :], name]
+        path.append(name)
         name = queues[name].parent or _ROOT
     return []

@@ -1,7 +1,7 @@
-"""Batches in the queue of a cluster's owner; small ones are merged and applied as one.
+"""Batches in the queue of an owner. Small batches that wait are merged and applied as one.
 
-A batch costs an Ack and a switch between two threads beside its ops. An owner that is behind saves
-that by merging the batches that wait.
+Every batch costs an Ack and a switch between two threads, in addition to its ops. Merging saves
+this cost when the owner is behind.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pumice.server.served import ServedCluster
     from pumice.server.stream import AdapterStream
 
-# As in one batch of a snapshot, so that a session does not wait longer.
-MAX_OPS_TOGETHER = 500
-MAX_BYTES_TOGETHER = 1 << 20
+# As many ops as one batch of a snapshot has, so that a session is not delayed longer.
+MAX_OPS_MERGED = 500
+MAX_BYTES_MERGED = 1 << 20
 
 
 class ReceivedBatch:
-    """A batch of a stream, all of it new, and the batches that were merged with it."""
+    """A batch without duplicate ops, and the batches that were merged with it."""
 
     __slots__ = ("_batches", "_count", "_large", "_last_seq", "_served", "_stream")
 
@@ -42,9 +42,9 @@ class ReceivedBatch:
         # Sizes of large ops, by sequence number.
         self._large = large
 
-    def join(self, waiting: deque[Callable[[], None]]) -> None:
-        """Merges batches from the head of the queue, up to the limits."""
-        while waiting and isinstance(waiting[0], ReceivedBatch) and self._can_join(waiting[0]):
+    def merge(self, waiting: deque[Callable[[], None]]) -> None:
+        """Merges batches from the head of the queue into this one, up to the limits."""
+        while waiting and isinstance(waiting[0], ReceivedBatch) and self._can_merge(waiting[0]):
             later = waiting.popleft()
             assert isinstance(later, ReceivedBatch)
             self._batches += later._batches
@@ -53,25 +53,25 @@ class ReceivedBatch:
             if later._large:
                 self._large = {**self._large, **later._large}
 
-    def _can_join(self, later: ReceivedBatch) -> bool:
-        # A batch without ops is a duplicate, and is acknowledged by itself.
+    def _can_merge(self, later: ReceivedBatch) -> bool:
+        # A batch without ops is a duplicate, and needs its own Ack.
         return (
             later._stream is self._stream
-            and 0 < later._count <= MAX_OPS_TOGETHER - self._count
+            and 0 < later._count <= MAX_OPS_MERGED - self._count
             and self._count > 0
         )
 
     def __call__(self) -> None:
-        take, stream = self._served.take, self._stream
+        apply_batch, stream = self._served.apply_batch, self._stream
         if len(self._batches) == 1:
-            take(stream, self._batches[0], self._last_seq, self._large)
+            apply_batch(stream, self._batches[0], self._last_seq, self._large)
             return
         parts = [batch.SerializeToString() for batch in self._batches]
-        if sum(map(len, parts)) > MAX_BYTES_TOGETHER:
+        if sum(map(len, parts)) > MAX_BYTES_MERGED:
             for batch in self._batches:
-                take(stream, batch, batch.first_seq + len(batch.ops) - 1, self._large)
+                apply_batch(stream, batch, batch.first_seq + len(batch.ops) - 1, self._large)
             return
-        # The bytes of two batches, concatenated, are the bytes of one batch with all ops.
+        # The concatenated bytes of two batches are the bytes of one batch with all ops.
         merged = delta_pb2.DeltaBatch.FromString(b"".join(parts))
         merged.first_seq = self._batches[0].first_seq
-        take(stream, merged, self._last_seq, self._large)
+        apply_batch(stream, merged, self._last_seq, self._large)

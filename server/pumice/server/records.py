@@ -1,24 +1,27 @@
-"""The last sessions of a cluster, kept for queries."""
+"""The last sessions of a cluster, for queries and for watchers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass
 
 from pumice.core.decisions import Bind, SessionResult
+from pumice.server import errors
+from pumice.server.limits import Limits
 from pumice.server.wire import write_decisions, write_fault, write_timing, write_wait
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import session_pb2
 
-# A message of so many decisions and waits stays under the limit of messages.
-MOST_ITEMS = 5_000
-# Details of older sessions are dropped when together they hold more decisions.
+# A message with this many decisions and waits stays below the message limit.
+MAX_ITEMS = 5_000
+# Above this number of decisions, the details of the oldest sessions are dropped.
 MAX_KEPT_DECISIONS = 100_000
 
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One session: its figures, and what it decided while that is kept."""
+    """One session: its summary, and its result until that is dropped."""
 
     number: int
     summary: session_pb2.SessionSummary
@@ -27,11 +30,11 @@ class SessionRecord:
 
     @property
     def item_count(self) -> int:
-        """Decisions and waits that are kept."""
+        """Number of decisions and waits that are kept."""
         return 0 if self.result is None else len(self.result.decisions) + len(self.result.waits)
 
-    def detail(self, start: int = 0, count: int = MOST_ITEMS) -> session_pb2.SessionDetail:
-        """Some of the decisions and waits, which are numbered together; faults with the first."""
+    def detail(self, start: int = 0, count: int = MAX_ITEMS) -> session_pb2.SessionDetail:
+        """A range of the decisions followed by the waits. The first range also has the faults."""
         result = self.result
         if result is None:
             return session_pb2.SessionDetail(summary=self.summary, summary_only=True)
@@ -69,7 +72,7 @@ def record(
 
 
 class History:
-    """The last sessions of a cluster, newest last."""
+    """The last sessions of a cluster, in order."""
 
     def __init__(self, kept: int) -> None:
         self._records: deque[SessionRecord] = deque(maxlen=kept)
@@ -94,7 +97,7 @@ class History:
         return [old for old in self._records if old.number > number]
 
     def get(self, number: int) -> SessionRecord | None:
-        """The session of that number; 0: the last one."""
+        """The session with this number; 0: the last one."""
         if not number:
             return self._records[-1] if self._records else None
         return next((old for old in self._records if old.number == number), None)
@@ -104,3 +107,48 @@ class History:
         if not self._records:
             return 0, 0
         return self._records[0].number, self._records[-1].number
+
+
+class Watcher:
+    """The queue of one watcher. None in the queue ends the watch."""
+
+    def __init__(self, limit: int) -> None:
+        self.queue: asyncio.Queue[SessionRecord | None] = asyncio.Queue(limit)
+        self.too_slow = False
+
+
+class Watchers:
+    """All watchers of a cluster. Each has its own queue, so a slow watcher delays no other."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._watchers: list[Watcher] = []
+
+    def add(self) -> Watcher:
+        if len(self._watchers) >= self._limits.watchers:
+            limit = self._limits.watchers
+            raise errors.BusyError("watchers", limit, len(self._watchers) + 1)
+        # One more element, for None.
+        watcher = Watcher(self._limits.watcher_sessions + 1)
+        self._watchers.append(watcher)
+        return watcher
+
+    def remove(self, watcher: Watcher) -> None:
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def publish(self, record: SessionRecord) -> None:
+        for watcher in list(self._watchers):
+            if watcher.queue.qsize() < self._limits.watcher_sessions:
+                watcher.queue.put_nowait(record)
+            else:
+                watcher.too_slow = True
+                self._end(watcher)
+
+    def close(self) -> None:
+        for watcher in list(self._watchers):
+            self._end(watcher)
+
+    def _end(self, watcher: Watcher) -> None:
+        self.remove(watcher)
+        watcher.queue.put_nowait(None)

@@ -1,6 +1,6 @@
-"""Reports about a cluster: in the log, in metrics and in events on its objects.
+"""Reports about a cluster, in the log, in metrics and in events.
 
-The number of log lines and events about one thing is limited.
+The number of log lines and events of one report is limited.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pumice.server.wire import kind_word
 from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 
 log = logging.getLogger("pumice.server")
-# Lines about one batch of ops, one configuration or one session.
+# Log lines about one batch, one configuration or one session.
 MAX_LINES = 20
 
 
 class ClusterReporter:
-    """Reports on one cluster; on the owner's thread. Methods return the events to send."""
+    """Reports about one cluster, on the owner's thread. Some methods return events to send."""
 
     def __init__(self, cluster: str, metrics: Metrics) -> None:
         self._cluster = cluster
@@ -30,14 +30,14 @@ class ClusterReporter:
         self._queue_faults: dict[str, str] = {}
         self._queues_version: tuple[int, ...] = ()
         self.bind_times = BindTimes()
-        # Since when the configuration is in use, and its hash.
+        # The time at which the configuration came into use, and its hash.
         self.configured_ns = 0
         self._config_hash = ""
 
     def applied(
         self, count: int, rejected: Sequence[object_pb2.RejectedObject], unusable: int
     ) -> None:
-        """Ops were applied; so many objects cannot be used now."""
+        """Reports applied ops, rejected objects, and the number of objects in quarantine."""
         self._metrics.ops.labels(self._cluster).inc(count)
         self._metrics.quarantined.labels(self._cluster).set(unusable)
         if not rejected:
@@ -45,7 +45,7 @@ class ClusterReporter:
         self._metrics.rejected.labels(self._cluster).inc(len(rejected))
         self._lines(
             logging.WARNING,
-            "cannot use",
+            "rejected",
             [
                 f"{kind_word(item.kind)} {item.key} ({item.uid}): {item.field} {item.reason}"
                 for item in rejected[: MAX_LINES + 1]
@@ -54,7 +54,7 @@ class ClusterReporter:
         )
 
     def warned(self, warnings: Sequence[object_pb2.ObjectWarning]) -> None:
-        """Objects in use have values that are newer than this core."""
+        """Reports enum values that this core does not know."""
         if warnings:
             lines = [
                 f"{kind_word(item.kind)} {item.key} ({item.uid}): {item.field} {item.message}"
@@ -65,7 +65,7 @@ class ClusterReporter:
     def configured(
         self, result: cluster_service_pb2.ConfigurationResult, source: str, now_ns: int
     ) -> None:
-        """Reports which configuration is in use, with its problems and warnings."""
+        """Reports whether a configuration was accepted, with its problems and warnings."""
         self._metrics.configuration_refused.labels(self._cluster).set(int(not result.accepted))
         in_use = result.effective_config_hash
         if result.accepted:
@@ -77,9 +77,9 @@ class ClusterReporter:
         else:
             self._metrics.refused_configurations.labels(self._cluster).inc()
             if in_use:
-                log.error("%s: configuration refused, %.12s stays in use", self._cluster, in_use)
+                log.error("%s: configuration refused; %.12s stays in use", self._cluster, in_use)
             else:
-                log.error("%s: configuration refused, and no other is in use", self._cluster)
+                log.error("%s: configuration refused; no other one is in use", self._cluster)
         errors = [_problem(problem) for problem in result.problems if not problem.warning]
         warnings = [_problem(problem) for problem in result.problems if problem.warning]
         self._lines(logging.ERROR, "configuration problem:", errors, len(errors))
@@ -93,14 +93,16 @@ class ClusterReporter:
         if differing:
             self._metrics.drift.labels(self._cluster).inc(len(differing))
             words = ", ".join(kind_word(kind) for kind in differing)
-            log.warning("%s: adapter and core differ %s in: %s", self._cluster, where, words)
+            log.warning(
+                "%s: adapter and core hold different objects %s: %s", self._cluster, where, words
+            )
 
     def paused(self, old: Pause | None, new: Pause | None, engine: Engine) -> tuple[Event, ...]:
         gauge = self._metrics.paused
         if old is not None:
             gauge.labels(old.reason.value, self._cluster).set(0)
         if new is None:
-            log.info("%s: is scheduled", self._cluster)
+            log.info("%s: the cluster is scheduled", self._cluster)
             return ()
         gauge.labels(new.reason.value, self._cluster).set(1)
         level = logging.ERROR if new.reason in FAULTS else logging.INFO
@@ -116,13 +118,13 @@ class ClusterReporter:
 
     def expired_decisions(self, count: int) -> None:
         self._metrics.expired.labels(self._cluster).inc(count)
-        log.warning("%s: %d decisions had no outcome in time", self._cluster, count)
+        log.warning("%s: %d decisions expired without an outcome", self._cluster, count)
 
     def ran_session(
         self, result: SessionResult, duration_ns: int, engine: Engine
     ) -> tuple[Event, ...]:
         cache = engine.cache
-        self._metrics.session(self._cluster, result, duration_ns, cache.jobs, cache.tasks)
+        self._metrics.record_session(self._cluster, result, duration_ns, cache.jobs, cache.tasks)
         bound = {d.gang.job for d in result.decisions if isinstance(d, Bind) and d.gang}
         self.bind_times.bound(sorted(bound), result.now_ns)
         faults = [
@@ -133,7 +135,7 @@ class ClusterReporter:
         return self._check_queues(engine)
 
     def _check_queues(self, engine: Engine) -> tuple[Event, ...]:
-        """Warns about faults in the tree of queues when they change."""
+        """Reports faults in the queue tree when they change."""
         cache = engine.cache
         version = (cache.queues.version, id(engine.configuration), len(cache.jobs))
         if version == self._queues_version:

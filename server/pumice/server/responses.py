@@ -1,10 +1,18 @@
-"""Messages to an adapter: Welcome, Ack, and the result of a session."""
+"""Messages to an adapter: Welcome, Ack, results of sessions, and statuses that may be lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from pumice.core.decisions import SessionResult
+from pumice.core.decisions import (
+    NodeShardStatusChanged,
+    PodConditionChanged,
+    PodGateLifted,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    SessionResult,
+    StatusChange,
+)
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.limits import HIGHEST_PROTOCOL
 from pumice.server.state import ClusterState
@@ -12,7 +20,7 @@ from pumice.server.versions import own_version
 from pumice.server.wire import READ_KINDS, decision_batches, question_batches, status_batches
 from pumice.v1 import cluster_service_pb2, object_pb2
 
-# Warnings in one Ack.
+# Number of warnings in one Ack.
 MAX_WARNINGS = 100
 _RESUME = cluster_service_pb2.WELCOME_MODE_RESUME
 _SNAPSHOT = cluster_service_pb2.WELCOME_MODE_SNAPSHOT
@@ -47,7 +55,7 @@ def write_ack(
 def write_result(
     result: SessionResult, state: ClusterState, *, epoch: int, batch_bytes: int
 ) -> list[cluster_service_pb2.ConnectResponse]:
-    """Decisions, statuses, and questions where the adapter can ask them."""
+    """Decisions, statuses, and the questions for extenders if the adapter supports them."""
     response = cluster_service_pb2.ConnectResponse
     seq = state.applied_seq
     decisions = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=batch_bytes)
@@ -58,3 +66,34 @@ def write_result(
         batches = question_batches(result.questions, batch_bytes)
         written += [response(question_batch=batch) for batch in batches]
     return written
+
+
+_KINDS: dict[type[StatusChange], int] = {
+    PodGroupStatusChanged: object_pb2.KIND_POD_GROUP,
+    QueueStatusChanged: object_pb2.KIND_QUEUE,
+    PodConditionChanged: object_pb2.KIND_POD,
+    NodeShardStatusChanged: object_pb2.KIND_NODE_SHARD,
+    PodGateLifted: object_pb2.KIND_POD,
+}
+
+
+class UnconfirmedStatuses:
+    """The last status sent for each object, until an update confirms it.
+
+    A broken stream may have lost these statuses, so they are sent again after a reconnect.
+    """
+
+    def __init__(self) -> None:
+        self._by_object: dict[tuple[int, str], StatusChange] = {}
+
+    def sent(self, changes: Iterable[StatusChange]) -> None:
+        for change in changes:
+            self._by_object[_KINDS[type(change)], change.uid] = change
+
+    def confirmed(self, objects: Iterable[tuple[int, str]]) -> None:
+        if self._by_object:
+            for key in objects:
+                self._by_object.pop(key, None)
+
+    def all(self) -> tuple[StatusChange, ...]:
+        return tuple(self._by_object.values())

@@ -1,4 +1,4 @@
-"""Checks the messages of one stream: their order, numbers and credit, and which ops are new."""
+"""Checks the order, sequence numbers and credit of the messages of a stream."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pumice.server.limits import HIGHEST_PROTOCOL, LOWEST_PROTOCOL, Limits
 from pumice.v1 import cluster_service_pb2, delta_pb2
 
 MAX_NAME_LENGTH = 253
-# Of a marker or digest; there are about twenty kinds.
+# Kinds in a marker or digest; there are about twenty kinds.
 MAX_KINDS = 256
 
 
 def check_hello(
     message: cluster_service_pb2.ConnectRequest, now_ns: int, limits: Limits
 ) -> cluster_service_pb2.Hello:
-    """The Hello that a stream begins with, or an error."""
+    """Returns the Hello of the first message. Raises ServiceError."""
     if message.WhichOneof("message") != "hello":
         raise errors.HelloMissingError
     hello = message.hello
@@ -31,9 +31,11 @@ def check_hello(
     if hello.epoch < 1:
         raise errors.HelloFieldError("epoch", "must be 1 or more")
     if not 1 <= hello.min_protocol <= hello.max_protocol:
-        raise errors.HelloFieldError("min_protocol", "must be 1 or more, max_protocol no less")
+        raise errors.HelloFieldError(
+            "min_protocol", "must be 1 or more, and not above max_protocol"
+        )
     if not 0 <= hello.last_acknowledged_seq <= errors.LARGEST_SEQ:
-        problem = f"must lie between 0 and {errors.LARGEST_SEQ}"
+        problem = f"must be between 0 and {errors.LARGEST_SEQ}"
         raise errors.HelloFieldError("last_acknowledged_seq", problem)
     ours = (LOWEST_PROTOCOL, HIGHEST_PROTOCOL)
     if hello.min_protocol > HIGHEST_PROTOCOL or hello.max_protocol < LOWEST_PROTOCOL:
@@ -45,35 +47,36 @@ def check_hello(
 
 
 def check_kinds(count: int) -> None:
-    """For the kinds that a marker or digest names."""
+    """Checks the number of kinds in a marker or digest."""
     if count > MAX_KINDS:
         raise errors.LimitError("kinds of a message", MAX_KINDS, count)
 
 
 class StreamRules:
-    """Checks the sequence numbers of one stream after its Welcome."""
+    """Checks the messages of one stream after its Welcome."""
 
     def __init__(self, incarnation: str, credit: int, resume_after: int | None) -> None:
         self._incarnation = incarnation
         self._credit = credit
-        # None: a snapshot of everything is expected; its begin marker has the first number.
+        # Without a number to resume after, a complete snapshot is expected. Its begin marker has
+        # the first number.
         self._received = 0 if resume_after is None else resume_after
         self._acknowledged = self._received
         self._expects_snapshot = resume_after is None
         self.in_snapshot = False
-        # Batches that were not acknowledged: their last numbers and their bytes.
+        # The last sequence number and the size of each batch that is not acknowledged yet.
         self._pending: deque[tuple[int, int]] = deque()
         self.pending_bytes = 0
 
     @property
     def received(self) -> int:
-        """The number of the last op that was received."""
+        """The sequence number of the last received op."""
         return self._received
 
-    def batch(
+    def new_ops(
         self, batch: delta_pb2.DeltaBatch, size: int = 0
     ) -> tuple[int, Sequence[delta_pb2.Op]]:
-        """The first number and the ops that are new; none of them for a duplicate."""
+        """The sequence number of the first new op, and the new ops. A duplicate has no new ops."""
         if batch.incarnation and batch.incarnation != self._incarnation:
             raise errors.OtherIncarnationError(batch.incarnation, self._incarnation)
         if self._expects_snapshot:
@@ -93,12 +96,12 @@ class StreamRules:
         self.pending_bytes += size
         return first, batch.ops[known:] if known else batch.ops
 
-    def acknowledged(self, seq: int) -> None:
+    def acknowledge(self, seq: int) -> None:
         self._acknowledged = max(self._acknowledged, seq)
         while self._pending and self._pending[0][0] <= seq:
             self.pending_bytes -= self._pending.popleft()[1]
 
-    def begin(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
+    def begin_snapshot(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
         check_kinds(len(marker.kinds))
         if self.in_snapshot:
             raise errors.MarkerError("SnapshotBegin inside a snapshot")
@@ -106,14 +109,14 @@ class StreamRules:
             raise errors.SequenceNumberError("first_seq", marker.first_seq)
         if self._expects_snapshot:
             if marker.kinds:
-                raise errors.MarkerError("Welcome asked for a snapshot of every kind")
+                raise errors.MarkerError("Welcome requested a snapshot of all kinds")
             self._received = self._acknowledged = marker.first_seq - 1
             self._expects_snapshot = False
         elif marker.first_seq != self._received + 1:
             raise errors.GapError(marker.first_seq, self._received + 1)
         self.in_snapshot = True
 
-    def end(self, marker: cluster_service_pb2.SnapshotEnd) -> None:
+    def end_snapshot(self, marker: cluster_service_pb2.SnapshotEnd) -> None:
         check_kinds(len(marker.digests))
         if not self.in_snapshot:
             raise errors.MarkerError("SnapshotEnd without SnapshotBegin")

@@ -1,4 +1,4 @@
-"""SchedulingService: what would be decided, why something waits, and when it starts."""
+"""SchedulingService: what-if requests, explanations and estimates of starts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import received
-from pumice.server.estimating.answers import set_estimates
+from pumice.server.estimating.estimates import set_estimates
 from pumice.server.estimating.estimator import Estimator, read_horizon
 from pumice.server.explaining.explain import Explainer
-from pumice.server.inspection import answers
 from pumice.server.limits import Limits
 from pumice.server.peers import peer_of
 from pumice.server.serialized import ScheduleBytes, read_schedule
-from pumice.server.whatif.answers import Answers
+from pumice.server.service import abort_on_error
 from pumice.server.whatif.replica_pool import ReplicaPool
+from pumice.server.whatif.response_cache import ResponseCache
 from pumice.v1 import scheduling_service_pb2 as pb
 from pumice.v1 import scheduling_service_pb2_grpc
 
 _SECOND_NS = 1_000_000_000
 MAX_REQUEST_ID_LENGTH = 200
-# Jobs and pods that a request can have explained.
+# Number of jobs and pods for which a request can ask an explanation.
 MAX_EXPLAINED = 20
 
 
-class _NodeTable:
-    """The engine keeps a cell for every node and every resource that a node offers."""
+class _NodeTableLimit:
+    """Limits the size of the node table, which has a cell for each node and resource name."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -53,12 +53,12 @@ class _NodeTable:
             raise errors.LimitError("nodes by resources of a request", limits.trial_cells, cells)
 
 
-def checked_digest(request: ScheduleBytes, limits: Limits) -> bytes:
-    """Equal for requests of equal content, in whatever order their maps were written.
+def content_hash(request: ScheduleBytes, limits: Limits) -> bytes:
+    """A hash of the content of a request, independent of the order of maps. Raises LimitError.
 
-    Builds the objects, a few at a time.
+    The objects are built a few at a time.
     """
-    table, total = _NodeTable(limits), hashlib.blake2b(digest_size=16)
+    table, total = _NodeTableLimit(limits), hashlib.blake2b(digest_size=16)
     for part in request.parts():
         if isinstance(part, pb.ObjectSet):
             table.add(part)
@@ -67,24 +67,24 @@ def checked_digest(request: ScheduleBytes, limits: Limits) -> bytes:
 
 
 class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
-    """Serves Schedule by trials in replica processes, and Explain from what sessions left."""
+    """Serves Schedule, Explain and EstimateStart with the help of replica processes."""
 
     def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
         self._env = env
         self._replicas = ReplicaPool(env.replicas)
         clusters.on_session = self._replicas.after_session
-        self._answers = Answers(env.clock)
+        self._answers = ResponseCache(env.clock)
         self._explainer = Explainer(clusters, env, self._replicas)
         self._estimator = Estimator(clusters, env, self._replicas)
-        self._turns = asyncio.Semaphore(env.limits.trials_at_once)
-        # The objects of one request are read at a time.
+        self._trial_slots = asyncio.Semaphore(env.limits.trials_at_once)
+        # Only one request at a time is read.
         self._reading = asyncio.Lock()
         self._read = 0
         self._trials = 0
         self._request_bytes = 0
 
-    @answers
+    @abort_on_error
     async def Schedule(  # noqa: N802
         self, request: pb.ScheduleRequest, context: Any
     ) -> pb.ScheduleResponse:
@@ -96,7 +96,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         if request.WhichOneof("source") == "cluster":
             cluster = self._clusters.find(request.cluster.cluster)
         seconds = self._seconds(request, context)
-        with self._holding(len(parts.data)):
+        with self._reserved_bytes(len(parts.data)):
             content = await self._digest(parts)
             return await self._answers.get(
                 peer_of(context),
@@ -106,8 +106,8 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             )
 
     @contextmanager
-    def _holding(self, size: int) -> Iterator[None]:
-        """Counts the bytes of requests that are being served."""
+    def _reserved_bytes(self, size: int) -> Iterator[None]:
+        """Counts the bytes of the requests that are being served. Raises BusyError."""
         limit = self._env.limits.trial_request_bytes
         if self._request_bytes + size > limit:
             total = self._request_bytes + size
@@ -121,7 +121,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
     async def _scheduled(
         self, request: pb.ScheduleRequest, data: bytes, cluster: Cluster | None, seconds: float
     ) -> pb.ScheduleResponse:
-        """The answer, with estimates of starts where they are asked for."""
+        """The result of the trial, with estimates of starts if the request asks for them."""
         trial = self._trial(data, cluster, seconds)
         if not request.HasField("start_horizon"):
             return await trial
@@ -140,7 +140,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             )
         source = request.WhichOneof("source")
         if source is None:
-            raise errors.RequestFieldError("source", "is missing: give inline or cluster")
+            raise errors.RequestFieldError("source", "is missing; set inline or cluster")
         if not 0 <= request.max_sessions <= limits.trial_sessions:
             raise errors.RequestFieldError(
                 "max_sessions",
@@ -149,14 +149,16 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         read_horizon("start_horizon", request.start_horizon)
         if len(request.explained) > MAX_EXPLAINED:
             given = len(request.explained)
-            raise errors.RequestFieldError("explained", f"{given} given, at most {MAX_EXPLAINED}")
+            raise errors.RequestFieldError(
+                "explained", f"has {given} elements; at most {MAX_EXPLAINED} are allowed"
+            )
         for number, each in enumerate(request.explained):
             which = each.WhichOneof("subject")
             named = each.pod if which == "pod" else each.job
             if which is None or not named.namespace or not named.name:
                 raise errors.RequestFieldError(
                     f"explained[{number}]",
-                    "is missing: give the namespace and name of a job or pod",
+                    "is incomplete; set the namespace and name of a job or pod",
                 )
 
     async def _digest(self, request: ScheduleBytes) -> bytes:
@@ -167,12 +169,12 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         self._read += 1
         try:
             async with self._reading:
-                return await asyncio.to_thread(checked_digest, request, limits)
+                return await asyncio.to_thread(content_hash, request, limits)
         finally:
             self._read -= 1
 
     def _seconds(self, request: pb.ScheduleRequest, context: Any) -> float:
-        """The shortest of what the request, the call and the core allow."""
+        """The shortest of the timeouts of the request, the call and the core."""
         most = self._env.limits.trial_timeout_ns
         asked = request.timeout.seconds * _SECOND_NS + request.timeout.nanos
         if request.HasField("timeout") and asked <= 0:
@@ -190,7 +192,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             raise errors.BusyError("requests at once", most, self._trials + 1)
         self._trials += 1
         try:
-            async with asyncio.timeout(seconds), self._turns:
+            async with asyncio.timeout(seconds), self._trial_slots:
                 if cluster is None:
                     replica = await self._replicas.inline()
                 else:
@@ -206,7 +208,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             raise errors.LimitError("bytes of the answer", limit, len(data))
         return pb.ScheduleResponse.FromString(data)
 
-    @answers
+    @abort_on_error
     async def Explain(  # noqa: N802
         self, request: pb.ExplainRequest, context: Any
     ) -> pb.ExplainResponse:
@@ -217,21 +219,21 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         try:
             estimate = await self._estimator.of_explained(request, context)
         except errors.TrialFailedError as error:
-            # A pod or job that is only known from earlier sessions has no start.
+            # A pod or job that no longer exists has no start.
             if not error.status:
                 raise
         else:
             response.start_estimate.CopyFrom(estimate)
         return response
 
-    @answers
+    @abort_on_error
     async def EstimateStart(  # noqa: N802
         self, request: pb.EstimateStartRequest, context: Any
     ) -> pb.EstimateStartResponse:
         return await self._estimator.estimate(request, context)
 
     def forget(self, cluster: Cluster) -> None:
-        """A cluster is gone: so is what answers questions about it."""
+        """Drops the replica and the explainer state of a removed cluster."""
         self._replicas.forget(cluster)
         self._explainer.forget(cluster)
 

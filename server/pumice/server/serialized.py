@@ -1,7 +1,7 @@
-"""Reads the fields of serialized messages, without building the messages.
+"""Reads the fields of serialized messages without building the messages.
 
-A message in memory takes up to a hundred times its bytes. What is read here may come from anyone:
-sizes and numbers of objects are checked before they are built.
+A message in memory takes up to a hundred times its bytes, and any caller may send one. So sizes and
+numbers of objects are checked before the objects are built.
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ _OPS = 2
 # Fields of ScheduleRequest, InlineSource and ClusterSource.
 _INLINE, _CLUSTER, _CONFIGURATION = 2, 3, 4
 _OBJECTS, _HYPOTHETICAL, _REMOVED, _REMOVED_KEYS = 1, 2, 3, 4
-# Field of ObjectSet: text, which takes no more memory than its bytes.
+# Field of ObjectSet: text, which takes no more memory than its bytes, so its size is not checked.
 _MANIFESTS = 6
-# Objects that are built at once when a request is compared with an earlier one.
+# Bytes of objects that are built at once.
 _PIECE_BYTES = 256 * 1024
-# Fields of a ScheduleRequest that are no objects, known and unknown ones.
+# Number of fields of a ScheduleRequest that are not objects, including unknown fields.
 MAX_OTHER_FIELDS = 1_000
 
 Field = tuple[int, int, int, int]
 
 
-def fields(data: bytes, place: int, end: int) -> Iterator[Field]:
-    """Number, begin, begin of the value, and end of every field between two places."""
+def fields(data: bytes, position: int, end: int) -> Iterator[Field]:
+    """Number, start, start of the value, and end of each field between two positions."""
     try:
-        while place < end:
-            start = place
-            tag, place = _varint(data, place)
-            kind, begin = tag & 7, place
+        while position < end:
+            start = position
+            tag, position = _varint(data, position)
+            kind, begin = tag & 7, position
             if kind == _LENGTH:
-                length, begin = _varint(data, place)
-                place = begin + length
+                length, begin = _varint(data, position)
+                position = begin + length
             elif kind == _VARINT:
-                _, place = _varint(data, place)
+                _, position = _varint(data, position)
             elif kind in (_FIXED64, _FIXED32):
-                place += 8 if kind == _FIXED64 else 4
+                position += 8 if kind == _FIXED64 else 4
             else:
                 raise MalformedMessageError("message")
-            if place > end:
+            if position > end:
                 raise MalformedMessageError("message")
-            yield tag >> 3, start, begin, place
+            yield tag >> 3, start, begin, position
     except IndexError:
         raise MalformedMessageError("message") from None
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = data[place]
-    place += 1
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = data[position]
+    position += 1
     if value < _CONTINUES:
-        return value, place
+        return value, position
     value &= _CONTINUES - 1
     for shift in range(7, _VARINT_BITS, 7):
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & (_CONTINUES - 1)) << shift
         if byte < _CONTINUES:
-            return value, place
+            return value, position
     raise MalformedMessageError("message")
 
 
 def op_sizes(request: bytes, most: int) -> list[int]:
-    """The sizes of the ops in a ConnectRequest; refuses more than so many."""
+    """The sizes of the ops in a ConnectRequest. Raises LimitError for more than ``most`` ops."""
     sizes: list[int] = []
     for number, _, begin, end in fields(request, 0, len(request)):
         if number == _OPS:
@@ -88,16 +88,16 @@ def op_sizes(request: bytes, most: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleBytes:
-    """A ScheduleRequest of which the objects are not built."""
+    """A serialized ScheduleRequest whose objects are not built."""
 
     data: bytes
     # The request without objects, removed objects and configuration.
     header: ScheduleRequest
-    # Type, begin and end of the rest. A piece is an object or less than _PIECE_BYTES.
+    # Type, begin and end of the other parts. A piece is one object, or at most _PIECE_BYTES.
     pieces: tuple[tuple[type[Message], int, int], ...]
 
     def parts(self) -> Iterator[Message]:
-        """The header and the rest, piece by piece."""
+        """The header and then each piece, as messages."""
         yield self.header
         for type_, begin, end in self.pieces:
             yield _built(type_, self.data[begin:end])
@@ -111,7 +111,7 @@ def _built(type_: type[Any], data: bytes) -> Any:
 
 
 def read_schedule(data: bytes, limits: Limits) -> ScheduleBytes:
-    """Refuses more objects, and larger ones, than the limits allow."""
+    """Raises LimitError for too many or too large objects, and MalformedMessageError."""
     reader = _ScheduleReader(data, limits)
     reader.read()
     header: ScheduleRequest = _built(ScheduleRequest, bytes(reader.header))
@@ -145,8 +145,8 @@ class _ScheduleReader:
         for number, start, inner, stop in fields(self._data, begin, end):
             if number == objects:
                 self._count_other()
-                for field, *place in fields(self._data, inner, stop):
-                    self._add(ObjectSet, *place, is_text=field == _MANIFESTS)
+                for field, *position in fields(self._data, inner, stop):
+                    self._add(ObjectSet, *position, is_text=field == _MANIFESTS)
             elif source == _CLUSTER and number in (_REMOVED, _REMOVED_KEYS):
                 self._add(ClusterSource, start, inner, stop)
             else:
@@ -157,7 +157,7 @@ class _ScheduleReader:
     def _add(
         self, type_: type[Message], start: int, begin: int, end: int, *, is_text: bool = False
     ) -> None:
-        """Adds an object to the pieces."""
+        """Adds an object to the last piece, or as a new piece."""
         self._objects += 1
         if self._objects > self._limits.trial_objects:
             raise LimitError("objects of a request", self._limits.trial_objects, self._objects)
@@ -181,9 +181,9 @@ class _ScheduleReader:
 
 
 def _as_varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number >= _CONTINUES:
-        found.append(number & (_CONTINUES - 1) | _CONTINUES)
+        encoded.append(number & (_CONTINUES - 1) | _CONTINUES)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)

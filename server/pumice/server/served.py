@@ -1,4 +1,4 @@
-"""A cluster that a core serves: applies the ops of its stream and runs its sessions.
+"""A cluster that a core serves: its stream, its state and its sessions.
 
 Everything here runs on the owner's thread, one call at a time.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pumice.core.decisions import Event, SessionResult
+from pumice.core.decisions import Event, SessionResult, StatusChange
 from pumice.server.cluster_view import ViewPublisher
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.drift import Drift
@@ -16,33 +16,33 @@ from pumice.server.estimating.learning import learn_ends
 from pumice.server.estimating.run_times import RunTimes
 from pumice.server.observers import Observers
 from pumice.server.ops import NumberedOp, OpReader
-from pumice.server.pause import Pause, is_same, pause_now
+from pumice.server.pause import Pause, is_same, required_pause
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
-from pumice.server.responses import write_ack, write_result, write_welcome
+from pumice.server.responses import UnconfirmedStatuses, write_ack, write_result, write_welcome
 from pumice.server.session_timer import SessionTimer, gangs_are_complete
-from pumice.server.state import NO_LARGE, ClusterState
+from pumice.server.state import NO_LARGE_OPS, ClusterState
 from pumice.server.stream import AdapterStream
-from pumice.server.unconfirmed_statuses import UnconfirmedStatuses
 from pumice.server.wire import status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
 _Response = cluster_service_pb2.ConnectResponse
+_Digests = list[delta_pb2.KindDigest]
 
 
 @dataclass(slots=True)
 class _Snapshot:
-    """A snapshot that is being received."""
+    """A snapshot of which the end marker has not arrived."""
 
     kinds: frozenset[int]
-    # Ops of a snapshot of some kinds; applied at its end, so a cut stream changes nothing.
+    # Ops of a snapshot of some kinds, which are applied at its end.
     ops: list[NumberedOp] = field(default_factory=list)
     large: dict[int, int] = field(default_factory=dict)
 
 
 class ServedCluster:
-    """One cluster: its state, its stream and its sessions."""
+    """One cluster: applies the messages of its stream, and runs its sessions."""
 
     def __init__(self, name: str, env: CoreEnvironment) -> None:
         self.name = name
@@ -54,15 +54,15 @@ class ServedCluster:
         self._stream: AdapterStream | None = None
         self._snapshot: _Snapshot | None = None
         self._snapshot_due_ns: int | None = None
-        # Decisions that the adapter still has after a reconnect; the others are lost.
-        self._held: frozenset[str] | None = None
+        # Decisions that the adapter still holds after a reconnect; all others are lost.
+        self._held_decisions: frozenset[str] | None = None
         self._unconfirmed = UnconfirmedStatuses()
-        self._answers: list[cluster_service_pb2.ConfigurationResult] = []
-        # When a cluster that no adapter streams is forgotten.
+        self._configuration_results: list[cluster_service_pb2.ConfigurationResult] = []
+        # The time at which a cluster without a stream is dropped.
         forget_ns = env.limits.forget_incomplete_ns
-        self._give_up_due_ns: int | None = env.clock.ticks_ns() + forget_ns
+        self._drop_due_ns: int | None = env.clock.ticks_ns() + forget_ns
         self.is_abandoned = False
-        # Which limit the cluster exceeded; empty: none.
+        # The limit that the cluster exceeded; empty: none.
         self._exceeded = ""
         self._drift = Drift(env.limits.snapshot_timeout_ns)
         self._timer = SessionTimer()
@@ -70,16 +70,16 @@ class ServedCluster:
         self.observers, self.run_times = Observers(), RunTimes(env.run_times)
         self.views = ViewPublisher()
         self.reporter = ClusterReporter(name, env.metrics)
-        # None: the cluster is scheduled. Read on the loop, replaced whole.
-        self.pause: Pause | None = pause_now(now_ns=env.clock.now_ns())
+        # None: the cluster is scheduled. The loop reads it, so it is replaced and never changed.
+        self.pause: Pause | None = required_pause(now_ns=env.clock.now_ns())
 
-    # Streams begin and end.
+    # Streams.
 
     def attach(self, stream: AdapterStream) -> int | None:
-        """Welcomes a stream; returns the op to resume after, None when a snapshot is needed."""
+        """Sends Welcome; returns the op to resume after. None: a snapshot is needed."""
         hello = stream.hello
         resume = self._can_resume(hello)
-        self._stream, self._snapshot, self._give_up_due_ns = stream, None, None
+        self._stream, self._snapshot, self._drop_due_ns = stream, None, None
         self.is_abandoned = False
         self._drift.reconnected()
         self.state.engine.require_session()
@@ -87,8 +87,8 @@ class ServedCluster:
         ticks = self._env.clock.ticks_ns()
         self._snapshot_due_ns = None if resume else ticks + self._env.limits.snapshot_timeout_ns
         if resume:
-            self._held = frozenset(hello.held_decision_ids)
-            # Ops that are on their way are applied before the next session.
+            self._held_decisions = frozenset(hello.held_decision_ids)
+            # Ops that are being sent are applied before the next session.
             self._timer.ran(ticks)
         else:
             self.complete = False
@@ -98,8 +98,7 @@ class ServedCluster:
         self.observers.on_connection(hello, welcome, self._env.clock.now_ns())
         if not resume:
             return None
-        again = SessionResult(self.state.engine.session, 0, statuses=self._unconfirmed.all())
-        self._send(*self._statuses(again))
+        self._send_statuses(statuses=self._unconfirmed.all())
         return self.state.applied_seq
 
     def _can_resume(self, hello: cluster_service_pb2.Hello) -> bool:
@@ -118,13 +117,13 @@ class ServedCluster:
             self._snapshot_due_ns = None
             limits = self._env.limits
             keep_ns = limits.keep_state_ns if self.complete else limits.forget_incomplete_ns
-            self._give_up_due_ns = self._env.clock.ticks_ns() + keep_ns
+            self._drop_due_ns = self._env.clock.ticks_ns() + keep_ns
             if not self.complete:
                 # An incomplete snapshot cannot be resumed.
                 self._drop_state()
 
     def reset(self) -> AdapterStream | None:
-        """Drops all but the configuration; returns the stream, which has to be ended."""
+        """Drops all but the configuration; returns the stream, which the caller must end."""
         stream = self._stream
         self._drop_state()
         if stream is not None:
@@ -136,26 +135,26 @@ class ServedCluster:
         self.complete = False
         self.views.clear()
 
-    def show(self) -> None:
-        """Answers readers that wait for a view."""
-        self.views.renew(self.state if self.complete else None)
+    def publish_view(self) -> None:
+        """Publishes a view to waiting readers."""
+        self.views.publish(self.state if self.complete else None)
 
     # Batches.
 
-    def take(
+    def apply_batch(
         self,
         stream: AdapterStream,
         batch: delta_pb2.DeltaBatch,
         last_seq: int,
-        large: Mapping[int, int] = NO_LARGE,
+        large: Mapping[int, int] = NO_LARGE_OPS,
     ) -> None:
-        """A batch of which all is new, whole; sessions run before or after it.
+        """Applies a batch without duplicate ops.
 
-        Objects are read here, not on the loop: it has to answer others meanwhile.
+        Objects are read here and not on the loop, which must stay responsive.
         """
         if stream is not self._stream:
             return
-        ops = self._reader.batch(batch)
+        ops = self._reader.read_batch(batch)
         now_ns = self._env.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
         snapshot = self._snapshot
@@ -175,7 +174,7 @@ class ServedCluster:
         self._acknowledge(last_seq, rejected, warnings)
 
     def _is_too_large(self, objects: int, large_bytes: int) -> bool:
-        """Ends the stream and drops the state of a cluster that exceeds a limit."""
+        """Checks the size of the cluster. Above a limit, ends the stream and drops the state."""
         error = self._env.limits.why_too_large(objects, large_bytes)
         if error is None:
             return False
@@ -207,12 +206,12 @@ class ServedCluster:
         source = "" if effective is None else effective.message.source
         self.reporter.configured(result, source, self._env.clock.now_ns())
         self._send(_Response(configuration_result=result))
-        self._answers.append(result)
+        self._configuration_results.append(result)
 
     def _observe_configurations(self, now_ns: int) -> None:
-        """Tells observers the results of configurations."""
-        answers, self._answers = self._answers, []
-        for result in answers:
+        """Passes the results of configurations to the observers."""
+        results, self._configuration_results = self._configuration_results, []
+        for result in results:
             self.observers.on_configuration(result, now_ns)
 
     def _acknowledge(
@@ -230,7 +229,7 @@ class ServedCluster:
 
     # Snapshots and digests.
 
-    def begin(self, stream: AdapterStream, first_seq: int, kinds: list[int]) -> None:
+    def begin_snapshot(self, stream: AdapterStream, first_seq: int, kinds: list[int]) -> None:
         if stream is not self._stream:
             return
         ticks = self._env.clock.ticks_ns()
@@ -238,13 +237,13 @@ class ServedCluster:
         self._snapshot_due_ns = ticks + self._env.limits.snapshot_timeout_ns
         self.observers.on_snapshot_begin(first_seq, kinds, self._env.clock.now_ns())
         if not kinds:
-            # The old state is dropped first: two would need twice the memory.
+            # The old state is dropped first, because two states would need twice the memory.
             self.state = self.state.successor(first_seq)
             self.complete = False
-            self._held = None
+            self._held_decisions = None
             self._unconfirmed = UnconfirmedStatuses()
 
-    def end(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
+    def end_snapshot(self, stream: AdapterStream, seq: int, digests: _Digests) -> None:
         if stream is not self._stream or self._snapshot is None:
             return
         snapshot, self._snapshot, self._snapshot_due_ns = self._snapshot, None, None
@@ -257,8 +256,10 @@ class ServedCluster:
         self._observe_configurations(now_ns)
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
-        ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._env.clock.ticks_ns())
-        self._report_drift(differing, ask, f"after a snapshot at op {seq}")
+        to_resync = self._drift.snapshot_ended(
+            snapshot.kinds, differing, self._env.clock.ticks_ns()
+        )
+        self._report_drift(differing, to_resync, f"after a snapshot at op {seq}")
         self._acknowledge(seq, rejected)
         if not snapshot.kinds:
             self.reporter.completed_snapshot()
@@ -269,34 +270,27 @@ class ServedCluster:
             self.state.engine.require_session()
             self._timer.restart()
 
-    def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
+    def compare_digests(self, stream: AdapterStream, seq: int, digests: _Digests) -> None:
         if stream is not self._stream or not self.complete or self._snapshot is not None:
             return
         if seq == self.state.applied_seq:
             differing = self.state.sums.differing(digests)
-            ask = self._drift.compared(differing, self._env.clock.ticks_ns())
-            self._report_drift(ask, ask, f"at op {seq}")
+            to_resync = self._drift.compared(differing, self._env.clock.ticks_ns())
+            self._report_drift(to_resync, to_resync, f"at op {seq}")
 
-    def _report_drift(self, differing: list[int], ask: list[int], where: str) -> None:
+    def _report_drift(self, differing: list[int], to_resync: list[int], where: str) -> None:
         self.reporter.compared(differing, where, alarm=self._drift.alarm)
-        if ask:
-            kinds, reason = map(object_pb2.Kind.ValueType, ask), f"digests differ {where}"
+        if to_resync:
+            kinds, reason = map(object_pb2.Kind.ValueType, to_resync), f"digests differ {where}"
             resync = cluster_service_pb2.Resync(kinds=kinds, reason=reason)
             self._send(_Response(resync=resync))
 
-    # Why nothing is scheduled.
+    # Pauses.
 
     def update_pause(self) -> bool:
-        """Notes whether the cluster is scheduled; true where that changed."""
-        old, new = self.pause, self._pause_now()
-        if is_same(old, new):
-            return False
-        self.pause = new
-        self._send_events(self.reporter.paused(old, new, self.state.engine))
-        return True
-
-    def _pause_now(self) -> Pause | None:
-        return pause_now(
+        """Updates the pause; returns whether it changed."""
+        old = self.pause
+        new = required_pause(
             exceeded=self._exceeded,
             connected=self._stream is not None,
             complete=self.complete,
@@ -304,20 +298,20 @@ class ServedCluster:
             drifting=self._drift.paused_kinds,
             now_ns=self._env.clock.now_ns(),
         )
-
-    def _send_events(self, events: tuple[Event, ...]) -> None:
-        if events:
-            result = SessionResult(self.state.engine.session, 0, events=events)
-            self._send(*self._statuses(result))
+        if is_same(old, new):
+            return False
+        self.pause = new
+        self._send_statuses(events=self.reporter.paused(old, new, self.state.engine))
+        return True
 
     # Sessions.
 
     def next_due_ns(self) -> int | None:
-        """When the owner has to act next, in ticks; None: when something arrives."""
+        """The ticks at which the owner must call run_due(); None: not before another call."""
         if self._snapshot_due_ns is not None:
             return self._snapshot_due_ns
         if self._stream is None:
-            return self._give_up_due_ns
+            return self._drop_due_ns
         effective = self.state.effective
         if not self._may_decide() or effective is None:
             return None
@@ -325,15 +319,15 @@ class ServedCluster:
 
     @property
     def is_settled(self) -> bool:
-        """Complete, and no snapshot or lost decision is pending."""
-        return self.complete and self._snapshot is None and self._held is None
+        """Whether the state is complete, and no snapshot and no lost decision is pending."""
+        return self.complete and self._snapshot is None and self._held_decisions is None
 
     def _may_decide(self) -> bool:
         ready = self._stream is not None and self.complete and self._snapshot is None
         return ready and not self._drift.paused
 
-    def wake(self) -> SessionRecord | None:
-        """Does what is due; returns the session, if one ran."""
+    def run_due(self) -> SessionRecord | None:
+        """Does what is due: a timeout or a session. Returns the session if one ran."""
         clock = self._env.clock
         if self._snapshot_due_ns is not None and self._stream is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
@@ -341,12 +335,12 @@ class ServedCluster:
             self.detach(self._stream)
             return None
         if self._stream is None:
-            self._give_up_due_ns = None
+            self._drop_due_ns = None
             self.reset()
             self.is_abandoned = True
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
-        freed = [self._forget_lost(now_ns), self._expire(now_ns)]
+        freed = [self._drop_lost(now_ns), self._expire(now_ns)]
         self._timer.ran(ticks_ns)
         if self.state.engine.can_skip(now_ns):
             if any(freed):
@@ -358,12 +352,12 @@ class ServedCluster:
         self.views.session_ended()
         return self._send_result(result, self._timer.ended(clock.ticks_ns()))
 
-    def _forget_lost(self, now_ns: int) -> bool:
-        """Forgets decisions that were lost with a stream; true if there was a reconnect."""
-        if self._held is None:
+    def _drop_lost(self, now_ns: int) -> bool:
+        """Drops decisions that were lost with a stream; returns whether there was a reconnect."""
+        if self._held_decisions is None:
             return False
-        lost = self.state.engine.forget_lost(self._held, now_ns)
-        self._held = None
+        lost = self.state.engine.forget_lost(self._held_decisions, now_ns)
+        self._held_decisions = None
         self.reporter.lost_decisions(lost)
         return True
 
@@ -373,15 +367,19 @@ class ServedCluster:
             self.reporter.expired_decisions(len(uids))
             resync = cluster_service_pb2.Resync(
                 objects=[object_pb2.ObjectRef(kind=_POD, uid=uid) for uid in uids],
-                reason="no outcome of a decision in time",
+                reason="a decision expired without an outcome",
             )
             self._send(_Response(resync=resync))
         return bool(uids)
 
-    def _statuses(self, result: SessionResult) -> list[_Response]:
+    def _send_statuses(
+        self, statuses: tuple[StatusChange, ...] = (), events: tuple[Event, ...] = ()
+    ) -> None:
+        """Sends statuses and events that are not the result of a session."""
+        result = SessionResult(self.state.engine.session, 0, statuses=statuses, events=events)
         epoch, size = self._identity[1], self._env.limits.batch_bytes
         batches = status_batches(result, epoch=epoch, batch_bytes=size)
-        return [_Response(status_batch=batch) for batch in batches]
+        self._send(*(_Response(status_batch=batch) for batch in batches))
 
     def _send_result(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         seq, size = self.state.applied_seq, self._env.limits.batch_bytes
@@ -395,6 +393,7 @@ class ServedCluster:
             based_on_seq=seq,
             config_hash=self.state.config_hash,
         )
-        self._send_events(self.reporter.ran_session(result, duration_ns, self.state.engine))
+        events = self.reporter.ran_session(result, duration_ns, self.state.engine)
+        self._send_statuses(events=events)
         self._env.garbage.after_session()
         return made

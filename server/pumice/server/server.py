@@ -1,4 +1,4 @@
-"""A core that listens: all services on one address, started and stopped as a whole."""
+"""The gRPC server of a core: all services on one address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from pumice.core import kernel
@@ -23,13 +23,11 @@ from pumice.server.addresses import (
     socket_path,
 )
 from pumice.server.administration import AdministrationServicer
-from pumice.server.audit import AuditLog
-from pumice.server.authorization import CallInterceptor
+from pumice.server.authorization import AuditLog, CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
-from pumice.server.cluster_health import ClusterHealth
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.decoding import RequestDecoding
+from pumice.server.decoding import DecodingInterceptor
 from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
@@ -50,7 +48,7 @@ from pumice.v1 import (
 )
 
 log = logging.getLogger("pumice.server")
-# A session holds the interpreter; the loop must get it back soon enough for health checks.
+# A session holds the interpreter lock. The loop must get it soon enough for health checks.
 _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 2.0
 SERVICES = (
@@ -60,24 +58,64 @@ SERVICES = (
     recording_service_pb2.DESCRIPTOR.services_by_name["RecordingService"].full_name,
     scheduling_service_pb2.DESCRIPTOR.services_by_name["SchedulingService"].full_name,
 )
+_STATUS = health_pb2.HealthCheckResponse
+# The health service name of a cluster begins with this prefix.
+_CLUSTER_PREFIX = "cluster/"
+
+
+class ClusterHealth:
+    """gRPC health of the core and of each of its clusters. Runs on the loop.
+
+    ``cluster/NAME`` is SERVING while the cluster is scheduled. The empty name and the names of the
+    services are SERVING while the core serves.
+    """
+
+    def __init__(self) -> None:
+        self.servicer = health.aio.HealthServicer()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, services: tuple[str, ...]) -> None:
+        for name in ("", *services):
+            await self.servicer.set(name, _STATUS.SERVING)
+
+    def update(self, cluster: Cluster) -> None:
+        """Called when scheduling of a cluster is paused or resumed."""
+        status = _STATUS.SERVING if cluster.served.pause is None else _STATUS.NOT_SERVING
+        self._set(cluster.name, status)
+
+    def forget(self, cluster: str) -> None:
+        self._set(cluster, _STATUS.SERVICE_UNKNOWN)
+        # The servicer has no method that removes a name, and names must not pile up.
+        known: dict[str, int] = getattr(self.servicer, "_server_status", {})
+        known.pop(f"{_CLUSTER_PREFIX}{cluster}", None)
+
+    def _set(self, cluster: str, status: int) -> None:
+        name = f"{_CLUSTER_PREFIX}{cluster}"
+        setting = self.servicer.set(name, _STATUS.ServingStatus.ValueType(status))
+        task = asyncio.get_running_loop().create_task(setting)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        await self.servicer.enter_graceful_shutdown()
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a core is reached."""
+    """Addresses, certificates and access of a core."""
 
     address: str = DEFAULT_ADDRESS
     tls: TlsFiles | None = None
     insecure: bool = False
-    # HOST:PORT of the pages for Prometheus and probes; empty: none.
+    # HOST:PORT of the metrics and probe pages; empty: none.
     http_address: str = ""
     env: CoreEnvironment = field(default_factory=CoreEnvironment)
-    # Tokens and certificates with their roles; None: certificates alone decide, or nobody does.
+    # Access file; None: access by certificate with mutual TLS, otherwise unrestricted.
     access: Path | None = None
 
 
 class CoreServer:
-    """Serves clusters until it is stopped."""
+    """Starts and stops all parts of a core."""
 
     def __init__(self, options: ServerOptions) -> None:
         mutual = options.tls is not None and options.tls.client_authority is not None
@@ -103,18 +141,18 @@ class CoreServer:
         self.address = options.address
 
     async def start(self) -> str:
-        """Returns the address, with the port that was chosen where 0 was asked for."""
+        """Starts to serve; returns the address with the actual port."""
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._serve_pages()
         limits = self._env.limits
         server = grpc.aio.server(
-            interceptors=[self._interceptor, RequestDecoding(limits)],
+            interceptors=[self._interceptor, DecodingInterceptor(limits)],
             options=(
                 ("grpc.max_receive_message_length", limits.frontend_message_bytes),
                 ("grpc.max_send_message_length", limits.frontend_message_bytes),
-                # Two cores on one port would share its adapters at random.
+                # With port reuse, two cores on one port would each get some of the adapters.
                 ("grpc.so_reuseport", 0),
-                # Either side pings every few seconds, so that a peer that is gone is noticed.
+                # Both sides ping every few seconds, to detect that the other side is gone.
                 ("grpc.keepalive_time_ms", 5_000),
                 ("grpc.keepalive_timeout_ms", 5_000),
                 ("grpc.http2.ping_timeout_ms", 5_000),
@@ -142,7 +180,7 @@ class CoreServer:
         self._server = server
         if self._options.address.startswith("unix:"):
             Path(socket_path(self._options.address)).chmod(0o600)
-        used = "is in use" if kernel.rows is not None else "is not available, sessions are slower"
+        used = "is in use" if kernel.rows is not None else "is not available; sessions are slower"
         log.info("compiled kernel %s", used)
         await self._health.start(SERVICES)
         if self._pages is not None:
@@ -158,7 +196,7 @@ class CoreServer:
                 port = server.add_secure_port(address, tls.credentials())
         except RuntimeError as error:
             raise AddressError(
-                address, "cannot be listened on; does another core use it?"
+                address, "cannot listen on this address; another process may use it"
             ) from error
         if address.startswith("unix:"):
             return address
@@ -169,7 +207,7 @@ class CoreServer:
         self._frontends.forget(cluster)
 
     def _report(self) -> list[str]:
-        """A line for every cluster: whether it is scheduled, or why not."""
+        """One line per cluster: whether it is scheduled, or why not."""
         return [
             f"cluster {each.name}: {each.served.pause.message if each.served.pause else 'scheduled'}"
             for each in self._clusters.all()
@@ -185,13 +223,15 @@ class CoreServer:
         try:
             used = pages.start(host, port)
         except OSError as error:
-            raise AddressError(address, f"cannot serve HTTP pages there: {error}") from error
+            raise AddressError(
+                address, f"cannot serve HTTP pages on this address: {error}"
+            ) from error
         self._pages = pages
         self.http_address = f"{host}:{used}"
         log.info("metrics and probes on http://%s", self.http_address)
 
     async def stop(self) -> None:
-        """Sends GoAway to adapters, lets sessions finish, and ends."""
+        """Sends GoAway to adapters, waits for running sessions, and stops."""
         await self._health.stop()
         if self._pages is not None:
             self._pages.is_ready = False

@@ -1,13 +1,14 @@
-"""ClusterService: reads and writes adapters' streams on the event loop; owners run the engines."""
+"""ClusterService: the streams of adapters. Streams run on the loop, engines on owner threads."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import grpc
 
@@ -24,12 +25,14 @@ from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
+T = TypeVar("T")
+Method = Callable[[Any, Any, Any], Awaitable[T]]
 _SECOND_NS = 1_000_000_000
 _FIRST_MESSAGE_SECONDS = 5.0
 
 
-def not_expected(error: BaseException) -> BaseException | None:
-    """The error where its traceback belongs in the log."""
+def unexpected_error(error: BaseException) -> BaseException | None:
+    """The error if its traceback should be logged, otherwise None."""
     return None if isinstance(error, errors.ServiceError) else error
 
 
@@ -37,15 +40,31 @@ async def abort(context: Any, error: BaseException) -> None:
     """Ends a call with the status of an error."""
     status = grpc_status(error)
     if status.code is grpc.StatusCode.INTERNAL:
-        log.error("call failed: %s", error, exc_info=not_expected(error))
+        log.error("call failed: %s", error, exc_info=unexpected_error(error))
     await context.abort(status.code, status.details, status.trailing_metadata)
 
 
-async def first_message(requests: AsyncIterator[Any]) -> None:
+def abort_on_error(method: Method[T]) -> Method[T]:
+    """Ends the call with a status when the method raises an error."""
+
+    @wraps(method)
+    async def call(self: Any, request: Any, context: Any) -> T:
+        try:
+            return await method(self, request, context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await abort(context, error)
+            raise
+
+    return call
+
+
+async def wait_for_first_message(requests: AsyncIterator[Any]) -> None:
     """Waits for the first message before a stream is refused.
 
-    A client that is refused while its first message is under way sees a failed write and not the
-    status.
+    A client that is refused while it sends its first message would see a failed write instead of
+    the status.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
@@ -53,7 +72,7 @@ async def first_message(requests: AsyncIterator[Any]) -> None:
 
 
 class _NotReadError(Exception):
-    """The adapter does not read what is written to it."""
+    """The adapter does not read its responses."""
 
 
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
@@ -65,7 +84,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         self._streams = PeerCounts("streams", env.limits.streams_per_peer)
         self._snapshots = PeerCounts("unfinished snapshots", env.limits.snapshots_per_peer)
         self._open: set[AdapterStream] = set()
-        # Streams that have not sent Hello, by peer, the oldest first.
+        # Timeouts of streams that have not sent Hello, by peer, the oldest first.
         self._silent: dict[str, deque[asyncio.Timeout]] = {}
         self.draining = False
 
@@ -74,22 +93,22 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     ) -> None:
         try:
             if self.draining:
-                await first_message(request_iterator)
+                await wait_for_first_message(request_iterator)
                 raise errors.ShuttingDownError
             peer = peer_of(context)
-            first = await self._first_message(request_iterator, peer)
-            with self._streams.one(peer):
+            first = await self._receive_hello(request_iterator, peer)
+            with self._streams.acquired(peer):
                 await self._serve(first, request_iterator, context)
         except _NotReadError:
-            # No status can be sent either: the call is cancelled.
+            # A status cannot be sent either, so the call is cancelled.
             raise asyncio.CancelledError from None
         except Exception as error:
             await abort(context, error)
 
-    async def _first_message(
+    async def _receive_hello(
         self, requests: AsyncIterator[cluster_service_pb2.ConnectRequest], peer: str
     ) -> cluster_service_pb2.ConnectRequest:
-        """Waits for Hello, up to a limit; the oldest of too many silent streams is ended."""
+        """Waits for Hello, up to a timeout. Of too many silent streams, the oldest one is ended."""
         limits, silent = self._env.limits, self._silent.setdefault(peer, deque())
         if len(silent) >= limits.streams_per_peer:
             silent.popleft().reschedule(0.0)
@@ -124,7 +143,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         self._open.add(stream)
         gauge.inc()
         try:
-            await self._converse(cluster, stream, requests, context)
+            await self._exchange(cluster, stream, requests, context)
         finally:
             gauge.dec()
             self._open.discard(stream)
@@ -133,24 +152,24 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         if stream.error is not None:
             raise stream.error
 
-    async def _converse(
+    async def _exchange(
         self,
         cluster: Cluster,
         stream: AdapterStream,
         requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
         context: Any,
     ) -> None:
-        """Reads and writes side by side until either side ends."""
+        """Reads and writes concurrently until one side ends the stream."""
         reading = asyncio.create_task(self._read(cluster, stream, requests))
         writing = asyncio.create_task(_write(stream, context))
         ending = asyncio.create_task(stream.until_ended())
         tasks = (reading, writing, ending)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            # A call has one write at a time: its status is sent when the last write is over.
+            # A call allows one write at a time, so the status is sent after the last write.
             if not ending.done():
                 stream.drop()
-            await asyncio.wait((writing,), timeout=self._env.limits.farewell_ns / _SECOND_NS)
+            await asyncio.wait((writing,), timeout=self._env.limits.go_away_ns / _SECOND_NS)
             if not writing.done():
                 raise _NotReadError
             if reading.done() and not reading.cancelled():
@@ -167,30 +186,31 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
     ) -> None:
         served = cluster.served
-        resume_after = await cluster.owner.ask(lambda _: served.attach(stream))
+        resume_after = await cluster.owner.call(lambda _: served.attach(stream))
         credit = self._env.limits.credit
         stream.rules = StreamRules(stream.hello.incarnation, credit, resume_after)
         holds_snapshot = False
         try:
             async for request in requests:
                 pending = stream.rules.pending_bytes
-                self._take(cluster, stream, stream.rules, request)
+                self._handle(cluster, stream, stream.rules, request)
                 if stream.rules.pending_bytes == pending:
-                    # No credit limits markers, digests and duplicates: they are read one by one.
+                    # Credit does not limit markers, digests and duplicates, so each of them is
+                    # processed before the next message is read.
                     with suppress(errors.NotReadyError):
-                        await cluster.owner.ask(lambda _: None)
+                        await cluster.owner.call(lambda _: None)
                 await stream.until_pending_below(self._env.limits.credit_bytes)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
                     if holds_snapshot:
-                        self._snapshots.take(stream.peer)
+                        self._snapshots.acquire(stream.peer)
                     else:
-                        self._snapshots.give_back(stream.peer)
+                        self._snapshots.release(stream.peer)
         finally:
             if holds_snapshot:
-                self._snapshots.give_back(stream.peer)
+                self._snapshots.release(stream.peer)
 
-    def _take(
+    def _handle(
         self,
         cluster: Cluster,
         stream: AdapterStream,
@@ -205,37 +225,37 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 batch = request.delta_batch
                 message = received.get()
                 large = large_ops(message.op_sizes, batch.first_seq)
-                first_seq, new = rules.batch(batch, message.size)
+                first_seq, new = rules.new_ops(batch, message.size)
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
                 post(ReceivedBatch(served, stream, batch, last_seq, large))
             case "snapshot_begin":
                 begin = request.snapshot_begin
-                rules.begin(begin)
+                rules.begin_snapshot(begin)
                 kinds: list[int] = list(begin.kinds)
-                post(lambda: served.begin(stream, begin.first_seq, kinds))
+                post(lambda: served.begin_snapshot(stream, begin.first_seq, kinds))
             case "snapshot_end":
                 end = request.snapshot_end
-                rules.end(end)
-                post(lambda: served.end(stream, end.seq, list(end.digests)))
+                rules.end_snapshot(end)
+                post(lambda: served.end_snapshot(stream, end.seq, list(end.digests)))
             case "digest":
                 digest = request.digest
                 check_kinds(len(digest.digests))
-                post(lambda: served.compare(stream, digest.seq, list(digest.digests)))
+                post(lambda: served.compare_digests(stream, digest.seq, list(digest.digests)))
             case _:
-                # Newer than this core: ignored.
+                # A message type that this core does not know is ignored.
                 pass
 
     async def drain(self) -> None:
-        """Accepts no new streams and ends those there are with GoAway."""
+        """Refuses new streams, and ends the current ones with GoAway."""
         self.draining = True
         reason = cluster_service_pb2.GO_AWAY_REASON_SHUTTING_DOWN
         streams = list(self._open)
         for stream in streams:
             stream.end(reason, "the core is shutting down")
         with suppress(TimeoutError):
-            async with asyncio.timeout(2 * self._env.limits.farewell_ns / _SECOND_NS):
+            async with asyncio.timeout(2 * self._env.limits.go_away_ns / _SECOND_NS):
                 for stream in streams:
                     await stream.finished.wait()
 

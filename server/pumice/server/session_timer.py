@@ -1,74 +1,74 @@
-"""When the next session is due."""
+"""Decides when the next session is due."""
 
 from __future__ import annotations
 
 from pumice.core.cache.cluster import ClusterCache
 
-# Time without relevant changes after which a session is due: the rest of a gang may be on its way.
+# Time without relevant changes after which a session is due, so that a gang can arrive completely.
 QUIET_NS = 50_000_000
-# The same while every gang that changed is complete: more than an adapter waits between two batches.
+# The same if every changed gang is complete; longer than the adapter's pause between batches.
 COMPLETE_QUIET_NS = 15_000_000
-# A session waits no longer than this for changes to stop.
+# Maximum time for which a session waits for changes to stop.
 LONGEST_WAIT_NS = 100_000_000
-# Sessions before it is quiet for QUIET_NS take at most a fifth of the time.
-_REST = 4
-# More gangs that changed than this are a burst, which is waited for without looking at each.
-_MOST_GANGS = 500
+# Pause between early sessions, in durations of the last one: they use a fifth of the time.
+_PAUSE_FACTOR = 4
+# Above this number of changed gangs, a burst is assumed, and the gangs are not checked.
+_CHECKED_GANGS = 500
 
 
 class SessionTimer:
-    """A period after the last session; earlier when relevant changes came."""
+    """Computes when a session is due: after a period, or earlier after relevant changes."""
 
     def __init__(self) -> None:
         self._last_ns: int | None = None
         # The first and the last change since the last session.
-        self._first_ns: int | None = None
-        self._changed_ns = 0
+        self._first_change_ns: int | None = None
+        self._last_change_ns = 0
         self._is_complete = False
-        # No session runs before it is quiet until then.
-        self._rests_until_ns = 0
+        # Until this time, a session runs early only after QUIET_NS without changes.
+        self._eager_again_ns = 0
 
     def changed(self, ticks_ns: int, *, complete: bool = False) -> None:
-        """A change arrived that may let a job be placed; whether all gangs are complete with it."""
-        if self._first_ns is None:
-            self._first_ns = ticks_ns
-        self._changed_ns = ticks_ns
+        """Notes a change that may allow a placement; ``complete``: all changed gangs are."""
+        if self._first_change_ns is None:
+            self._first_change_ns = ticks_ns
+        self._last_change_ns = ticks_ns
         self._is_complete = complete
 
     def ran(self, ticks_ns: int) -> None:
-        """A session begins or is not needed."""
+        """Notes that a session begins or is skipped."""
         self._last_ns = ticks_ns
-        self._first_ns = None
+        self._first_change_ns = None
 
     def ended(self, ticks_ns: int) -> int:
-        """A session that ran has ended; returns its duration."""
+        """Notes the end of a session; returns its duration."""
         assert self._last_ns is not None, "no session began"
         duration_ns = ticks_ns - self._last_ns
-        self._rests_until_ns = ticks_ns + _REST * duration_ns
+        self._eager_again_ns = ticks_ns + _PAUSE_FACTOR * duration_ns
         return duration_ns
 
     def restart(self) -> None:
-        """The next session is due at once."""
+        """Makes the next session due at once."""
         self._last_ns = None
-        self._first_ns = None
+        self._first_change_ns = None
 
     def due_ns(self, period_ns: int, *, eager: bool) -> int:
         if self._last_ns is None:
             return 0
         regular = self._last_ns + period_ns
-        if not eager or self._first_ns is None:
+        if not eager or self._first_change_ns is None:
             return regular
-        early = self._first_ns + LONGEST_WAIT_NS
+        early = self._first_change_ns + LONGEST_WAIT_NS
         if self._is_complete:
-            early = min(early, self._changed_ns + COMPLETE_QUIET_NS)
-        early = max(early, self._rests_until_ns)
-        return min(regular, early, self._changed_ns + QUIET_NS)
+            early = min(early, self._last_change_ns + COMPLETE_QUIET_NS)
+        early = max(early, self._eager_again_ns)
+        return min(regular, early, self._last_change_ns + QUIET_NS)
 
 
 def gangs_are_complete(cache: ClusterCache) -> bool:
     """Whether each gang that changed since the last session has its PodGroup and enough pods."""
     changed = cache.job_index.changed
-    if len(changed) > _MOST_GANGS:
+    if len(changed) > _CHECKED_GANGS:
         return False
     jobs = (cache.jobs.get(id_) for id_ in changed)
     return all(

@@ -1,6 +1,6 @@
 """The state of a cluster: its engine, its configuration and its digests.
 
-Without clock, thread and socket: owners of clusters and in-process cores drive it.
+It uses no clock, thread or socket. Owners of clusters and in-process cores call it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pumice.core.engine import Engine, Rejection
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
 from pumice.core.session.timings import Stopwatch, Timings
-from pumice.server.configuration import ConfigurationRefusedError, Effective, read
+from pumice.server.configuration import ConfigurationRefusedError, EffectiveConfiguration, read
 from pumice.server.digests import KindSums
 from pumice.server.object_sizes import LargeObjects
 from pumice.server.ops import NumberedOp, NumberedPods
@@ -24,7 +24,7 @@ from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 _MISSING = ReasonCode.CAPABILITY_MISSING
 _kind = object_pb2.Kind.ValueType
 _POD = object_pb2.KIND_POD
-NO_LARGE: Mapping[int, int] = {}
+NO_LARGE_OPS: Mapping[int, int] = {}
 ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 
 
@@ -34,24 +34,24 @@ class ClusterState:
     def __init__(
         self, registry: Registry, id_prefix: str = "", stopwatch: Stopwatch | None = None
     ) -> None:
-        """With a stopwatch, sessions report the time of actions and plugins."""
+        """With a stopwatch, sessions measure the time of actions and plugins."""
         self._registry = registry
         self._id_prefix = id_prefix
         self.engine = Engine(registry=registry, id_prefix=id_prefix)
         self.engine.timings = Timings(stopwatch)
-        self.effective: Effective | None = None
-        # The last configuration that was not accepted, until one is.
+        self.effective: EffectiveConfiguration | None = None
+        # The last configuration, if it was refused.
         self.refused: configuration_pb2.Configuration | None = None
         self.refused_problems: tuple[configuration_pb2.ConfigurationProblem, ...] = ()
         self.applied_seq = 0
         self.sums = KindSums()
         self.large_objects = LargeObjects()
-        # Rejected objects that were neither corrected nor deleted since.
+        # Rejected objects that were neither corrected nor deleted.
         self.quarantined: dict[tuple[int, str], object_pb2.RejectedObject] = {}
         self.capabilities: frozenset[int] = ALL_CAPABILITIES
 
     def inherit(self, old: ClusterState) -> None:
-        """A new snapshot begins: only the last valid configuration and the times of plugins are kept."""
+        """Takes over the configuration, the capabilities and the plugin times of an old state."""
         self.engine.session = old.engine.session
         self.engine.timings = old.engine.timings
         self.engine.cache.plugin_times.update(old.engine.cache.plugin_times)
@@ -60,14 +60,14 @@ class ClusterState:
             self._use(old.effective)
 
     def successor(self, first_seq: int) -> ClusterState:
-        """The state that a snapshot of everything begins with, at its first op."""
+        """The empty state at the first op of a complete snapshot."""
         new = ClusterState(self._registry, self._id_prefix)
         new.inherit(self)
         new.applied_seq = first_seq - 1
         return new
 
     def copy(self) -> ClusterState:
-        """A state that continues as this one would. Between sessions only."""
+        """A copy that continues like this state. Not allowed during a session."""
         new = ClusterState(self._registry, self._id_prefix)
         new.inherit(self)
         new.engine.timings = Timings()
@@ -84,7 +84,7 @@ class ClusterState:
     def configure(
         self, message: configuration_pb2.Configuration, seq: int = 0
     ) -> cluster_service_pb2.ConfigurationResult:
-        """Uses a configuration from the next session on, or keeps the last valid one and reports why."""
+        """Uses a valid configuration from the next session on. An invalid one changes nothing."""
         result = cluster_service_pb2.ConfigurationResult(seq=seq)
         try:
             effective = read(message, self._registry)
@@ -99,7 +99,7 @@ class ClusterState:
         result.effective_config_hash = self.config_hash
         return result
 
-    def _use(self, effective: Effective) -> None:
+    def _use(self, effective: EffectiveConfiguration) -> None:
         self.effective = effective
         self.engine.change_settings(effective.settings)
         self.engine.configure(effective.scheduler)
@@ -117,9 +117,9 @@ class ClusterState:
     # Ops.
 
     def apply(
-        self, ops: Iterable[NumberedOp], now_ns: int, large: Mapping[int, int] = NO_LARGE
+        self, ops: Iterable[NumberedOp], now_ns: int, large: Mapping[int, int] = NO_LARGE_OPS
     ) -> tuple[list[object_pb2.RejectedObject], list[cluster_service_pb2.ConfigurationResult]]:
-        """Applies ops in order; returns rejected ops, and the results of configurations."""
+        """Applies ops in order; returns rejected objects and the results of configurations."""
         rejected: list[object_pb2.RejectedObject] = []
         results = []
         waiting: list[NumberedOp] = []
@@ -135,7 +135,7 @@ class ClusterState:
         return rejected, results
 
     def _count(self, ops: Iterable[NumberedOp]) -> None:
-        """Notes that ops have come, and which objects they add or delete."""
+        """Updates the sequence number and the digests."""
         seq, sums = self.applied_seq, self.sums
         uids: list[str] = []
         revisions: list[int] = []
@@ -146,7 +146,7 @@ class ClusterState:
                 revisions += op.revisions
             elif op.uid:
                 if op.kind == _POD:
-                    # In their order.
+                    # Pods are counted in the order of their ops.
                     sums.put_many(_POD, uids, revisions)
                     uids, revisions = [], []
                 if op.revision:
@@ -159,17 +159,17 @@ class ClusterState:
     def resynced(
         self, kinds: Collection[int], ops: list[NumberedOp], now_ns: int
     ) -> list[NumberedOp]:
-        """The ops of a snapshot of some kinds, after deletions of the objects that it lacks."""
+        """The ops of a snapshot of some kinds, and deletions of the objects that it lacks."""
         if _POD in kinds:
             self.engine.forget_all(now_ns)
-        there = {(one.kind, one.uid) for op in ops for one in op.each() if one.revision}
+        present = {(one.kind, one.uid) for op in ops for one in op.each() if one.revision}
         gone = [
             NumberedOp(
                 0, kind, uid, delta=read_tombstone(object_pb2.ObjectRef(kind=_kind(kind), uid=uid))
             )
             for kind in sorted(kinds)
             for uid in self.sums.uids(kind)
-            if (kind, uid) not in there
+            if (kind, uid) not in present
         ]
         return [*gone, *ops]
 
@@ -182,7 +182,7 @@ class ClusterState:
         deltas = [op.delta for op in ops if op.delta is not None]
         refused = self.engine.apply(deltas, now_ns)
         if refused:
-            found += _named(refused, ops)
+            found += _rejected_objects(refused, ops)
         if self.quarantined:
             for op in ops:
                 for one in op.each():
@@ -195,21 +195,21 @@ class ClusterState:
     # Sessions.
 
     def expire(self, now_ns: int) -> list[str]:
-        """Pods that were decided on too long ago and show no result."""
+        """Expires old decisions without an outcome; returns the uids of their pods."""
         if self.effective is None:
             return []
         return self.engine.expire(now_ns - 2 * self.effective.apply_timeout_ns, now_ns)
 
     def session(self, now_ns: int) -> SessionResult:
         result = self.engine.schedule(now_ns)
-        refused = [d for d in result.decisions if not self._can(d)]
+        refused = [d for d in result.decisions if not self._is_supported(d)]
         return self._without(result, refused) if refused else result
 
-    def _can(self, decision: Decision) -> bool:
-        return self.capabilities.issuperset(self._needed(decision))
+    def _is_supported(self, decision: Decision) -> bool:
+        return self.capabilities.issuperset(self._needed_capabilities(decision))
 
-    def _needed(self, decision: Decision) -> list[int]:
-        """The capabilities without which an adapter cannot carry out a decision."""
+    def _needed_capabilities(self, decision: Decision) -> list[int]:
+        """The capabilities that an adapter needs to apply a decision."""
         if not isinstance(decision, Bind):
             return [cluster_service_pb2.CAPABILITY_EVICT]
         needed: list[int] = []
@@ -225,7 +225,7 @@ class ClusterState:
         return needed
 
     def _without(self, result: SessionResult, refused: Collection[Decision]) -> SessionResult:
-        """Undoes decisions that the adapter cannot apply, with all others of their gangs."""
+        """Undoes decisions that the adapter cannot apply, and the others of their gangs."""
         gangs = {d.gang.id: d.gang.job for d in refused if d.gang}
         ids = {d.id for d in refused}
         out = [d for d in result.decisions if d.id in ids or (d.gang and d.gang.id in gangs)]
@@ -242,14 +242,14 @@ class ClusterState:
         )
 
 
-def _named(
+def _rejected_objects(
     refused: Iterable[Rejection], ops: Iterable[NumberedOp]
 ) -> list[object_pb2.RejectedObject]:
-    """The deltas that the engine rejected, by their ops."""
+    """The rejections of the engine, as messages with the sequence numbers of their ops."""
     single_ops = {id(_subject(single.delta)): single for op in ops for single in op.each()}
     return [single_ops[id(_subject(r.delta))].rejected(r.error) for r in refused]
 
 
 def _subject(delta: Delta | None) -> object:
-    """The identity of a delta: its object, where it has one."""
+    """The object of a delta if it has one, otherwise the delta; used as identity."""
     return delta.object if isinstance(delta, Upserted) else delta

@@ -1,4 +1,4 @@
-"""The core's side of an adapter's stream: the queue of messages to send, and its end."""
+"""The core's side of a stream: the queue of messages to an adapter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.v1 import cluster_service_pb2
 
 
 class AdapterStream:
-    """The queue of messages to one adapter. Owner threads of clusters add to it."""
+    """The queue of messages to one adapter. Any thread may add messages."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class AdapterStream:
         self.hello = hello
         self.connected_ns = connected_ns
         self.peer = peer
-        # Set when the owner has said how the stream begins.
+        # Set when the owner has decided between resume and snapshot.
         self.rules: StreamRules | None = None
         self.error: BaseException | None = None
         self._limit = limits.outgoing_bytes
@@ -33,26 +33,26 @@ class AdapterStream:
         self._queue: deque[cluster_service_pb2.ConnectResponse] = deque()
         self._bytes = 0
         self._end_event = asyncio.Event()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self.finished = asyncio.Event()
-        # Set when something was acknowledged.
+        # Set when ops were acknowledged.
         self._acknowledged = asyncio.Event()
 
-    # From any thread.
+    # On any thread.
 
     def send(self, *responses: cluster_service_pb2.ConnectResponse) -> None:
         self._call(self._put, responses)
 
     def end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
-        """Sends GoAway and ends; messages that were not sent are dropped."""
+        """Sends GoAway and ends the stream. Messages that were not sent are dropped."""
         self._call(self._end, reason, message)
 
     def fail(self, error: BaseException) -> None:
-        """Ends with an error."""
+        """Ends the stream with an error."""
         self._call(self._fail, error)
 
     def _call(self, function: object, *arguments: object) -> None:
-        # The loop is gone when the process ends before its owners do.
+        # The loop is closed if the process ends before its owners.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
 
@@ -61,24 +61,24 @@ class AdapterStream:
     def _put(self, responses: tuple[cluster_service_pb2.ConnectResponse, ...]) -> None:
         if self.ended:
             return
-        # What waited before counts, not what comes now: a session whose decisions are more than
-        # the limit would otherwise end every stream that they are sent on.
+        # The limit applies to the bytes that waited before: a session with more decisions than the
+        # limit would otherwise end every stream on which they are sent.
         if self._bytes > self._limit:
             reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
-            self._end(reason, f"{self._bytes} bytes wait to be read")
+            self._end(reason, f"{self._bytes} bytes are queued and not read")
             return
         for response in responses:
             if response.HasField("ack"):
-                self._overtake()
+                self._drop_unsent_ack()
                 if self.rules is not None:
-                    self.rules.acknowledged(response.ack.applied_seq)
+                    self.rules.acknowledge(response.ack.applied_seq)
                     self._acknowledged.set()
             self._queue.append(response)
             self._bytes += response.ByteSize()
-        self._news.set()
+        self._changed.set()
 
-    def _overtake(self) -> None:
-        """Drops an unsent Ack without rejections or warnings: the next Ack replaces it."""
+    def _drop_unsent_ack(self) -> None:
+        """Drops an unsent Ack without rejections and warnings, because the next Ack replaces it."""
         last = self._queue[-1] if self._queue else None
         if (
             last is not None
@@ -93,8 +93,8 @@ class AdapterStream:
             return
         self._queue.clear()
         self._bytes = 0
-        farewell = cluster_service_pb2.GoAway(reason=reason, message=message)
-        self._queue.append(cluster_service_pb2.ConnectResponse(go_away=farewell))
+        go_away = cluster_service_pb2.GoAway(reason=reason, message=message)
+        self._queue.append(cluster_service_pb2.ConnectResponse(go_away=go_away))
         self._stop()
 
     def _fail(self, error: BaseException) -> None:
@@ -104,7 +104,7 @@ class AdapterStream:
             self._stop()
 
     def drop(self) -> None:
-        """Ends without GoAway; messages that were not sent are dropped."""
+        """Ends the stream without GoAway. Messages that were not sent are dropped."""
         if not self.ended:
             self._queue.clear()
             self._bytes = 0
@@ -115,23 +115,23 @@ class AdapterStream:
         return self._end_event.is_set()
 
     def _stop(self) -> None:
-        """Lets the writer send what is queued, and then end."""
+        """Marks the end. The writer still sends the messages in the queue."""
         self._end_event.set()
-        self._news.set()
+        self._changed.set()
 
     async def next(self) -> cluster_service_pb2.ConnectResponse | None:
-        """The next message to write; None when there will be no more."""
+        """The next message to write; None: the stream has ended."""
         while not self._queue:
             if self.ended:
                 return None
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         response = self._queue.popleft()
         self._bytes -= response.ByteSize()
         return response
 
     async def until_pending_below(self, limit: int) -> None:
-        """Waits until fewer bytes than that are received and not acknowledged."""
+        """Waits until at most ``limit`` received bytes are not acknowledged."""
         while self.rules is not None and self.rules.pending_bytes > limit:
             self._acknowledged.clear()
             await self._acknowledged.wait()

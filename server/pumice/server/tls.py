@@ -1,4 +1,4 @@
-"""Certificates of the core; changed files are read again."""
+"""TLS certificates of a core. Changed files are reloaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("pumice.server")
 
 
 class CertificateFileError(InputError):
-    """A certificate or key that cannot be read."""
+    """An unreadable certificate or key file."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -24,7 +24,7 @@ class CertificateFileError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Files of the core's certificates. With a client authority, callers need a certificate too."""
+    """The certificate files of a core. With a client authority, callers need a certificate."""
 
     certificate: Path
     key: Path
@@ -37,8 +37,8 @@ class TlsFiles:
             root_certificates=None if authority is None else _content(authority),
         )
 
-    def _stamp(self) -> tuple[int, ...]:
-        """Differs when any of the files was written or replaced."""
+    def _version(self) -> tuple[int, ...]:
+        """A value that changes when a file is written or replaced."""
         paths = [self.certificate, self.key]
         if self.client_authority is not None:
             paths.append(self.client_authority)
@@ -46,22 +46,22 @@ class TlsFiles:
         return tuple(number for stat in found for number in (stat.st_mtime_ns, stat.st_ino))
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Looks at the files before every handshake; a bad rotation keeps the old ones."""
+        """Credentials that check the files before every handshake. Invalid files are not used."""
         first = self._read()
-        seen = [self._stamp()]
+        seen = [self._version()]
 
         def changed() -> Any:
             try:
-                stamp = self._stamp()
-                if stamp == seen[0]:
+                version = self._version()
+                if version == seen[0]:
                     return None
-                fresh = self._read()
+                configuration = self._read()
             except (OSError, CertificateFileError) as error:
-                log.error("certificates were not read again: %s", error)
+                log.error("cannot reload certificates; the old ones stay in use: %s", error)
                 return None
-            seen[0] = stamp
-            log.info("certificates were read again")
-            return fresh
+            seen[0] = version
+            log.info("certificates were reloaded")
+            return configuration
 
         return grpc.dynamic_ssl_server_credentials(
             first, changed, require_client_authentication=self.client_authority is not None
@@ -75,6 +75,6 @@ def _content(path: Path) -> bytes:
         raise CertificateFileError(path, error.strerror or str(error)) from error
     if b"-----BEGIN" not in content:
         raise CertificateFileError(
-            path, "contains no PEM data; give a certificate or key in PEM form"
+            path, "contains no PEM data; a certificate or key in PEM format is needed"
         )
     return content

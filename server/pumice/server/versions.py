@@ -8,7 +8,7 @@ from importlib import metadata
 
 @cache
 def own_version() -> str:
-    """Of the package; source files that were never installed have none."""
+    """The version of the installed package; ``unknown`` if it is not installed."""
     try:
         return metadata.version("pumice")
     except metadata.PackageNotFoundError:

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from pumice.adapters.kubernetes.device_config import DeviceConfigError, check_config
-from pumice.adapters.kubernetes.device_settings import DeviceSettings, device_settings
+from pumice.adapters.kubernetes.device_settings import (
+    DeviceConfigError,
+    DeviceSettings,
+    check_config,
+    device_settings,
+)
 from pumice.adapters.kubernetes.npu_info import NpuSource
 from pumice.adapters.kubernetes.options import ConfigMapKey
 from pumice.core.plugins.deviceshare.device_config import why_not_devices
@@ -136,7 +140,7 @@ async def test_the_device_configuration_is_followed(
         put(fake_api, "nvidia: [")
         put(fake_api, "nvidia: {gpuMemoryFactor: 3}")
         await until(lambda: len(devices(cluster)) == 3)
-    assert "the device configuration stays as it is" in caplog.text
+    assert "the device configuration stays unchanged" in caplog.text
     fake_api.remove("configmaps", "kube-system", "volcano-vgpu-device-config")
     await until(lambda: len(devices(cluster)) == 4)
     factors = ["nvidia: {gpuMemoryFactor: 2}", "nvidia: {gpuMemoryFactor: 3}"]

@@ -1,11 +1,18 @@
-"""The end of a stream, and the next step: reconnect, begin a new incarnation or epoch, or stop."""
+"""The end of a stream, and the next step: reconnect, begin a new incarnation or epoch, or stop.
 
+An attempt to reach an absent core is cheap, and nothing is scheduled in the meantime, so these
+delays stay short. A stream that the core accepts and then ends costs both sides a snapshot, and the
+next stream may end in the same way, so these delays grow until a stream has lasted for some time.
+"""
+
+import random
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 import grpc
 
+from pumice.adapters.runtime.clock import Backoff
 from pumice.client.details import StatusDetails
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_FENCED,
@@ -15,6 +22,9 @@ from pumice.v1.cluster_service_pb2 import (
     GoAwayReason,
 )
 from pumice.v1.error_pb2 import ErrorReason
+
+# A stream that lasted for this time resets the delay.
+STEADY_SECONDS: Final = 30.0
 
 
 class NextStep(Enum):
@@ -29,20 +39,20 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """How a stream ended."""
+    """The end of a stream and the next step."""
 
     next: NextStep
     reason: str
     code: str = ""
-    # It received an Ack, so earlier failures do not count any more.
+    # Whether an Ack arrived, so that earlier failures no longer count.
     was_useful: bool = False
-    # Time that the core asks to wait; 0: unknown.
+    # Time that the core requests to wait; 0: unknown.
     retry_after_seconds: float = 0.0
-    # The core ended it because of what it got, so the next one may end the same way.
+    # Whether the core ended it because of its content, so that the next one may end as well.
     is_refusal: bool = False
 
 
-# What to do by the reason of an error.
+# The next step by the reason of an error.
 BY_REASON: Final = {
     ErrorReason.ERROR_REASON_MALFORMED_MESSAGE: NextStep.STOP_REFUSED,
     ErrorReason.ERROR_REASON_INVALID_FIELD: NextStep.STOP_REFUSED,
@@ -69,14 +79,14 @@ BY_REASON: Final = {
     ErrorReason.ERROR_REASON_CLUSTER_DENIED: NextStep.STOP_REFUSED,
     ErrorReason.ERROR_REASON_ROLE_DENIED: NextStep.STOP_REFUSED,
 }
-# Statuses of a core that is away, or of the network.
+# Statuses of an absent core, or of the network.
 _AWAY: Final = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNKNOWN,
 }
-# Without a reason that is known here: answers to Hello that no second try changes.
+# Codes without a known reason after which a retry of Hello does not help.
 _FINAL: Final = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.OUT_OF_RANGE,
@@ -102,11 +112,11 @@ def end_of_goaway(message: GoAway) -> StreamEnd:
 def end_of_status(
     code: grpc.StatusCode, text: str, detail: StatusDetails, *, welcomed: bool
 ) -> StreamEnd:
-    """What the status of a stream means: by its reason, or by its code where there is none."""
+    """The end for a status, by its reason, or by its code if it has no known reason."""
     shown = f"{code.name}: {text}" if text else code.name
     then = _next_by_reason(detail.reason) or _next_by_code(code)
     if then is NextStep.STOP_REFUSED and welcomed:
-        # What was welcomed once will be again; something in this stream was wrong.
+        # The adapter was accepted before, so the problem was in this stream.
         then = NextStep.NEW_INCARNATION
     wait = detail.retry_after_seconds
     is_refusal = code not in _AWAY
@@ -114,7 +124,7 @@ def end_of_status(
 
 
 def _next_by_reason(name: str) -> NextStep | None:
-    """None for an error that is not a core's, and for a reason newer than this adapter."""
+    """None: the error is not from a core, or has an unknown reason."""
     full = f"ERROR_REASON_{name}"
     if full not in ErrorReason.keys():  # noqa: SIM118 - an enum wrapper is no mapping
         return None
@@ -127,3 +137,26 @@ def _next_by_code(code: grpc.StatusCode) -> NextStep:
     if code in {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED}:
         return NextStep.NEW_INCARNATION
     return NextStep.STOP_REFUSED if code in _FINAL else NextStep.AGAIN
+
+
+class ReconnectPolicy:
+    """Computes the delay after each stream."""
+
+    def __init__(self, away: Backoff, refused: Backoff, rng: random.Random) -> None:
+        self._away, self._refused, self._rng = away, refused, rng
+        # Number of consecutive streams without an Ack.
+        self.failures = 0
+        # Number of streams that the core ended since the last long one.
+        self._refusals = 0
+
+    def delay_after(self, end: StreamEnd, lasted_seconds: float) -> float:
+        """The seconds until the next stream."""
+        if lasted_seconds >= STEADY_SECONDS:
+            self._refusals = 0
+        self.failures = 0 if end.was_useful else self.failures + 1
+        # After a useful stream, the first retry follows almost at once.
+        delay = self._away.delay(max(self.failures, 1), self._rng)
+        if end.is_refusal:
+            self._refusals += 1
+            delay = max(delay, self._refused.delay(self._refusals, self._rng))
+        return max(delay, end.retry_after_seconds)

@@ -1,1 +1,1 @@
-"""Estimates of when a job starts: the engine is run forward on a copy of the cluster."""
+"""Estimates of the start of a job: the engine runs ahead of time on a copy of the cluster."""

@@ -1,7 +1,7 @@
-"""Runs the engine forward: pods end after their estimated run times, until some jobs have started.
+"""Runs the engine forward until some jobs have started. Pods end after their estimated run times.
 
-It changes the state that it is given: callers pass a copy. No job arrives, no node fails and nobody
-deletes anything in a run.
+A run changes its state, so callers pass a copy. In a run no job arrives, no node fails and nothing
+is deleted.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from pumice.server.estimating.levels import RunTimeEstimates, Source
 from pumice.server.session_timer import QUIET_NS
 from pumice.server.state import ClusterState
 
-# Sessions of one run.
+# Maximum number of sessions of one run.
 MAX_FORWARD_SESSIONS = 2_000
-# Ends of pods within this share of the time that was run forward are taken together.
+# Pods that end within this share of the simulated time end together.
 _RESOLUTION = 0.01
 _FINISHED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _STARTED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 class Verdict(Enum):
-    """What a run found about a job or pod."""
+    """The result of a run for a job or pod."""
 
-    # Before the run began.
+    # It started before the run.
     STARTED = "started"
     STARTS = "starts"
-    # Not within the horizon.
+    # It does not start within the horizon.
     LATER = "later"
-    # Nothing more ends, and it still waits.
+    # It still waits when nothing more can change.
     NEVER = "never"
-    # A limit ended the run first.
+    # A limit ended the run.
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A job, or one pod of it."""
+    """A job, or one pod of a job."""
 
     job: str
-    # Empty: the job, which starts when its minimum of pods has nodes.
+    # Empty: the job, which starts when its minimum number of pods is placed.
     pod_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a target starts, or until when it does not."""
+    """The time at which a target starts, or up to which it does not start."""
 
     verdict: Verdict
     at_ns: int
-    # Why it waits at the end of the run.
+    # Why the target waits at the end of the run.
     reasons: tuple[Reason, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Forecast:
     """The result of one run."""
 
     starts: dict[Target, Start]
-    # Pods by the source of their run time.
+    # Numbers of pods by the source of their run time.
     sources: dict[Source, int]
     unreadable: dict[str, str]
     sessions: int
@@ -80,16 +80,16 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """When a run ends at the latest."""
+    """Limits of a run."""
 
     horizon_ns: int
     sessions: int = MAX_FORWARD_SESSIONS
-    # Whether the time for the answer is over.
+    # Whether the time for the response has passed.
     is_late: Callable[[], bool] = field(default=lambda: False)
 
 
 class ForwardRun:
-    """One run over one state."""
+    """One run of the engine on one state."""
 
     def __init__(
         self, state: ClusterState, estimates: RunTimeEstimates, now_ns: int, limits: RunLimits
@@ -102,18 +102,18 @@ class ForwardRun:
         self._number = 0
         self._sources: Counter[Source] = Counter()
         self._phases: dict[str, PodGroupPhase] = {}
-        # Uids of pods that were made for evicted ones.
+        # Uids of the pods that replaced evicted pods.
         self._replaced_by: dict[str, str] = {}
         self._starts: dict[Target, Start] = {}
         self._sessions = 0
         self._faults: dict[str, None] = {}
 
     def run(self, targets: Sequence[Target]) -> Forecast:
-        """The state must be between two sessions."""
+        """Runs until the targets have started. No session may be running on the state."""
         waiting = [target for target in targets if not self._has_started(target)]
         begun = set(targets) - set(waiting)
         self._starts = {t: Start(Verdict.STARTED, self._begin_ns) for t in targets if t in begun}
-        self._take_over()
+        self._plan_running_pods()
         verdict = self._advance(waiting)
         reasons = {wait.job: wait.reasons for wait in self._state.engine.waits}
         for target in waiting:
@@ -126,7 +126,7 @@ class ForwardRun:
         )
 
     def _advance(self, targets: Sequence[Target]) -> Verdict:
-        """Runs sessions until all targets have started, or says why not."""
+        """Runs sessions until all targets have started; returns the verdict on the others."""
         waiting = [target for target in targets if target not in self._starts]
         while waiting:
             if self._sessions >= self._limits.sessions or self._limits.is_late():
@@ -149,7 +149,7 @@ class ForwardRun:
         return Verdict.STARTS
 
     def _next_ns(self, *, again: bool) -> int | None:
-        """The time of the next session; None: nothing will change any more."""
+        """The time of the next session; None: nothing more can change."""
         soonest_ns = self._now_ns + self._least_step_ns
         if again:
             return soonest_ns
@@ -162,16 +162,16 @@ class ForwardRun:
 
     @property
     def _least_step_ns(self) -> int:
-        """An eager core runs a session when changes have stopped; others after a period."""
+        """An eager core runs a session when changes have stopped, any other core after a period."""
         effective = self._state.effective
         if effective is None:
             return DEFAULT_PERIOD_NS
         return min(QUIET_NS, effective.period_ns) if effective.eager else effective.period_ns
 
-    # The beginning.
+    # Start of the run.
 
-    def _take_over(self) -> None:
-        """Plans the ends of pods on nodes; decisions that are on their way count as applied."""
+    def _plan_running_pods(self) -> None:
+        """Plans the ends of placed pods. Decisions without an outcome count as applied."""
         cache = self._state.engine.cache
         placed: list[Pod] = []
         for uid in sorted(cache.tasks):
@@ -200,7 +200,7 @@ class ForwardRun:
     # Changes of the cluster.
 
     def _apply(self, result: SessionResult) -> bool:
-        """Applies decisions; whether the next session may decide more at once."""
+        """Applies decisions; returns whether the next session may decide more at once."""
         cache, placed = self._state.engine.cache, list[Pod]()
         evicts = False
         for decision in result.decisions:
@@ -216,7 +216,7 @@ class ForwardRun:
                 self._plan(decision.uid, self._grace_ns, deletes=True)
         self._update(placed)
         admits = self._note_phases(result)
-        # The last session of a run that nothing else would end is repeated.
+        # After binds, one more session is run if no pod will end.
         return evicts or admits or (bool(placed) and not self._ends)
 
     def _update(self, pods: list[Pod], gone: Iterable[Delta] = ()) -> None:
@@ -232,7 +232,7 @@ class ForwardRun:
         )
 
     def _note_phases(self, result: SessionResult) -> bool:
-        """Whether a job was admitted, so that a later session may place it."""
+        """Notes phases of PodGroups; returns whether a job was admitted."""
         changed = False
         for change in result.statuses:
             if isinstance(change, PodGroupStatusChanged):
@@ -255,7 +255,7 @@ class ForwardRun:
         heapq.heappush(self._ends, (self._now_ns + delay_ns, self._number, uid, deletes))
 
     def _end_pods(self) -> None:
-        """Ends the pods whose time has come."""
+        """Ends the pods whose run time has passed."""
         cache, gone, changed = self._state.engine.cache, list[Delta](), list[Pod]()
         while self._ends and self._ends[0][0] <= self._now_ns:
             _, _, uid, deletes = heapq.heappop(self._ends)
@@ -270,7 +270,7 @@ class ForwardRun:
         self._update(changed, gone)
 
     def _replacement(self, task: Task) -> list[Pod]:
-        """The pod that a controller makes for a deleted one that had not finished."""
+        """The pod that a controller creates for a deleted pod that had not finished."""
         pod = task.pod
         if pod.phase in _FINISHED or not (pod.group_name or pod.controller_uid):
             return []

@@ -1,4 +1,4 @@
-"""How long pods are assumed to run: three levels, from annotation, history, queue or a default."""
+"""Estimated run times of pods under three levels of assumptions."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from pumice.core.model.pod import Pod
 from pumice.patterns.golang import parse_duration_ns
 from pumice.server.estimating.run_times import PastRuns, template_of
 
-# On a pod or its PodGroup: how long the pod runs, as Go writes durations.
+# Annotation of a pod or its PodGroup: the run time of the pod, as a Go duration.
 RUN_TIME: Final = "pumice.sh/run-time"
-# Unreadable annotations that an answer names.
+# Number of invalid annotations in a response.
 MAX_UNREADABLE = 10
 _SECOND_NS = 1_000_000_000
 _MINUTE_NS = 60 * _SECOND_NS
-# Pods of these controllers do not end by themselves; a Node has static pods.
+# Pods of these controllers do not end by themselves. A Node owns static pods.
 _SERVICES = frozenset(
     {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment", "Node"}
 )
 
 
 class Source(Enum):
-    """Where the run time of a pod comes from."""
+    """The source of the run time of a pod."""
 
     ANNOTATION = "annotation"
     HISTORY = "history"
     QUEUE = "queue"
     ASSUMED = "assumed"
-    # A pod of a service: it does not end.
+    # The pod belongs to a service and does not end.
     ENDLESS = "endless"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One of the assumptions under which the engine is run forward."""
+    """One set of assumptions for a forward run."""
 
     name: str
-    # Of the run times of earlier pods that ran longer than this one has by now.
+    # Quantile of the run times of earlier pods that ran longer than this pod so far.
     quantile: float
-    # Times the annotation.
+    # Factor for the annotated run time.
     annotated: float
-    # Of the time that a pod has run by now, if it runs longer than everything that is known.
+    # Share of the elapsed time that is added for a pod that runs longer than all known pods.
     overrun: float
-    # Where nothing is known.
+    # Run time if nothing is known.
     default_ns: int
-    # From an eviction to the end of the pod, where no pod was seen to terminate.
+    # Time from eviction to deletion if no pod was seen to terminate.
     grace_ns: int
-    # The more of them are known, the closer a quantile of n run times is taken to be: it is
-    # multiplied by (n + margin) / (n + 1).
+    # A quantile of n run times is multiplied by (n + margin) / (n + 1), so that the correction
+    # shrinks when more run times are known.
     margin: float
 
 
@@ -65,23 +65,23 @@ LEVELS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunTime:
-    """How much longer a pod runs; None: it does not end."""
+    """The remaining run time of a pod; None: it does not end."""
 
     left_ns: int | None
     source: Source
 
 
 class RunTimeEstimates:
-    """Remaining run times under one level."""
+    """Estimates remaining run times under one level."""
 
     def __init__(self, past: PastRuns, level: Level) -> None:
         self._past = past
         self.level = level
-        # Annotations that are not durations above zero, with the objects that have them.
+        # Annotations that are not positive durations, by object.
         self.unreadable: dict[str, str] = {}
 
     def of(self, pod: Pod, queue: str, group: PodGroup | None, elapsed_ns: int = 0) -> RunTime:
-        """The time that a pod has left after it has run for a while."""
+        """The remaining run time of a pod that has run for ``elapsed_ns``."""
         annotated_ns = self._annotated_ns(pod, group)
         if annotated_ns is not None:
             rest_ns = int(annotated_ns * self.level.annotated) - elapsed_ns
@@ -105,19 +105,19 @@ class RunTimeEstimates:
         return max(int(elapsed_ns * self.level.overrun), _SECOND_NS)
 
     def grace_ns(self) -> int:
-        """From an eviction to the end of the pod."""
+        """The time from the eviction to the deletion of a pod."""
         left_ns = self._left_ns(self._past.graces, -1)
         return self.level.grace_ns if left_ns is None else left_ns
 
     def _left_ns(self, runs: Sequence[int], elapsed_ns: int) -> int | None:
-        """From the runs that were longer than this one is by now; None: there are none."""
+        """The remaining time, from runs that were longer than this one; None: there are none."""
         first = bisect_right(runs, elapsed_ns)
         count = len(runs) - first
         if not count:
             return None
         run_ns = runs[first + min(int(count * self.level.quantile), count - 1)]
         left_ns = int((run_ns - max(elapsed_ns, 0)) * (count + self.level.margin) / (count + 1))
-        # Few were as long: it may well become the longest of all.
+        # If few runs were as long, this one may become the longest.
         return max(left_ns, int(elapsed_ns * self.level.overrun / (count + 1)))
 
     def _annotated_ns(self, pod: Pod, group: PodGroup | None) -> int | None:

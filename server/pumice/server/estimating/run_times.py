@@ -13,42 +13,42 @@ from typing import NamedTuple, TypeVar
 from pumice.core.model.pod import Pod
 
 K = TypeVar("K")
-# Run times that are kept; the oldest are dropped first.
+# Limits on stored run times. The oldest are dropped first.
 MAX_TEMPLATES = 5_000
 MAX_RUNS_OF_TEMPLATE = 50
 MAX_TEMPLATE_QUEUES = 1_000
 MAX_RUNS_OF_QUEUE = 500
 MAX_GRACES = 200
-# Pods of a job that end within this time end with the job: those that started late say nothing.
+# Pods of a job that end within this time of each other end with the job; only the longest counts.
 _TOGETHER_NS = 1_000_000_000
-# What controllers add to a name: a uid, a number, or five characters of Kubernetes' alphabet.
+# A suffix that controllers add to a name: a uid, a number, or five characters.
 _GENERATED = re.compile(
     r"-(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5})$"
 )
-# PodGroups that a controller makes for pods without one have the uid of the owner as their name.
-_MADE_GROUP = "podgroup-"
+# Prefix of PodGroups that a controller creates for pods without one; the uid of the owner follows.
+_GENERATED_GROUP = "podgroup-"
 
 
 class Template(NamedTuple):
-    """The pods that are expected to run equally long."""
+    """A group of pods that are expected to have the same run time."""
 
     namespace: str
     queue: str
-    # The name of the job without what controllers add to it.
+    # The name of the job without generated suffixes.
     name: str
     role: str
 
 
 def template_of(pod: Pod, queue: str) -> Template:
     name = pod.group_name
-    if not name or name.startswith(_MADE_GROUP):
+    if not name or name.startswith(_GENERATED_GROUP):
         name = pod.controller_name or pod.name
     return Template(pod.namespace, queue, _without_suffixes(name), pod.role)
 
 
 @lru_cache(maxsize=1024)
 def _without_suffixes(name: str) -> str:
-    """``train-28391`` and ``train-x7k2p`` are runs of ``train``."""
+    """``train-28391`` and ``train-x7k2p`` become ``train``."""
     found = _GENERATED.search(name)
     while found is not None and found.start():
         name = name[: found.start()]
@@ -58,33 +58,33 @@ def _without_suffixes(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PastRuns:
-    """Run times in nanoseconds, sorted."""
+    """Sorted run times, in nanoseconds."""
 
     by_template: Mapping[Template, tuple[int, ...]] = field(default_factory=dict)
     by_queue: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    # From the moment when a pod terminates to its deletion.
+    # Times from the begin of termination to the deletion of a pod.
     graces: tuple[int, ...] = ()
 
 
 class RunTimes:
-    """The last run times of each template and of each queue. Any thread may use it."""
+    """The last run times of each template and queue. Any thread may use it."""
 
     def __init__(self, older: RunTimes | None = None) -> None:
-        """``older`` are run times from elsewhere, which count like own ones."""
+        """``older`` are additional run times, which count like the own ones."""
         self._older = older
         self._lock = Lock()
         self._by_template: OrderedDict[Template, deque[int]] = OrderedDict()
         self._by_queue: OrderedDict[str, deque[int]] = OrderedDict()
-        # By template: the job whose pod ended last, how long that pod ran, and when it ended.
+        # By template: job, run time and end time of the pod that ended last.
         self._last: OrderedDict[Template, tuple[str, int, int]] = OrderedDict()
         self._graces: deque[int] = deque(maxlen=MAX_GRACES)
-        # When pods that terminate were seen first, by uid.
+        # The time at which a terminating pod was first seen, by uid.
         self._terminating: OrderedDict[str, int] = OrderedDict()
 
     def add(self, template: Template, job: str, run_ns: int, end_ns: int) -> None:
-        """Notes that a pod of a job has ended; of pods that end together the longest counts."""
+        """Adds the run time of a pod. Of pods that end together, only the longest run counts."""
         if run_ns <= 0:
-            # The clocks of cluster and core differ by more than the pod ran.
+            # The clocks of cluster and core differ by more than the run time.
             return
         with self._lock:
             last_job, last_ns, last_end_ns = self._last.get(template, ("", 0, 0))
@@ -100,14 +100,14 @@ class RunTimes:
             _put(self._by_template, template, run_ns, MAX_TEMPLATES, MAX_RUNS_OF_TEMPLATE)
             _put(self._by_queue, template.queue, run_ns, MAX_TEMPLATE_QUEUES, MAX_RUNS_OF_QUEUE)
 
-    def terminates(self, uid: str, now_ns: int) -> None:
-        """Notes a pod that terminates; later calls for it change nothing."""
+    def note_terminating(self, uid: str, now_ns: int) -> None:
+        """Notes a terminating pod. Only the first call for a pod counts."""
         with self._lock:
             self._terminating.setdefault(uid, now_ns)
             while len(self._terminating) > MAX_GRACES:
                 self._terminating.popitem(last=False)
 
-    def deleted(self, uid: str, now_ns: int) -> None:
+    def note_deleted(self, uid: str, now_ns: int) -> None:
         if uid not in self._terminating:
             return
         with self._lock:
@@ -116,7 +116,7 @@ class RunTimes:
                 self._graces.append(max(now_ns - since_ns, 0))
 
     def past(self) -> PastRuns:
-        """The run times so far; a copy."""
+        """A copy of the run times so far."""
         older = PastRuns() if self._older is None else self._older.past()
         with self._lock:
             return PastRuns(
@@ -126,7 +126,7 @@ class RunTimes:
             )
 
     def __len__(self) -> int:
-        """Run times that are kept by template."""
+        """Number of run times stored by template."""
         with self._lock:
             return sum(map(len, self._by_template.values()))
 

@@ -1,1 +1,1 @@
-"""Explanations of jobs and pods, made from what sessions leave behind."""
+"""Explanations of jobs and pods, from the state of the cluster and the results of sessions."""

@@ -1,4 +1,4 @@
-"""Places the gang members that come before a pod in a trial, to see what is left for the pod."""
+"""Places the gang members that precede a pod, to find the resources that are left for the pod."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 
-# Members that are placed one by one: each takes time.
+# Maximum number of members that are placed one by one, because each takes time.
 MAX_ONE_BY_ONE = 200
 
 
 def place_earlier_members(
     session: Session, job: Job, pod: Task, most: int, statement: Statement | None = None
 ) -> int | None:
-    """Returns how many were placed; None: there are more than ``most``, and none was placed.
+    """Returns the number of placed members; None: there are more than ``most`` to place.
 
-    For a session, or a statement, that is discarded afterwards.
+    The caller discards the session or the statement afterwards.
     """
     if job.has_policies or session.topology.is_constrained(job):
         return 0

@@ -1,4 +1,4 @@
-"""Explain: the facts about a job or pod now, and the history of the job."""
+"""Explain: the current facts about a job or pod, and the history of the job."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pumice.server import errors
 from pumice.server.cluster_info import write_pause
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.explaining.completed_reasons import completed_reasons
-from pumice.server.explaining.facts import Facts, Subject, facts_from_view, gather_facts
+from pumice.server.explaining.explanation import make_explanation, read_subject
+from pumice.server.explaining.facts import (
+    Facts,
+    Subject,
+    facts_from_view,
+    gather_facts,
+    nearest_names,
+)
 from pumice.server.explaining.job_history import JobHistory, PastEviction, ReasonPeriod
-from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.sentences import sentence_of
-from pumice.server.explaining.stages import stages_of
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.whatif.replica_pool import ReplicaPool
@@ -26,44 +30,44 @@ from pumice.v1 import explanation_pb2 as pb
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
 
 _DEFAULT_NODES, MAX_NODES = 5, 100
-# Questions that one owner may have to answer at once: more would delay its sessions.
+# Number of explanations that one owner computes at once. More would delay its sessions.
 MAX_OWNER_QUESTIONS = 2
 _FACTS_SECONDS = 10.0
-# Gang members that a replica may place before it looks at a pod.
+# Number of gang members that a replica may place before it examines a pod.
 MAX_EARLIER_MEMBERS = 20_000
-# How long to wait for facts while a session runs, unless the caller says.
+# Default time to wait for facts while a session runs.
 _DEFAULT_WAIT_SECONDS = 0.02
 MAX_WAIT_SECONDS = 30
 
 
 class Explainer:
-    """Answers Explain from the replica of a cluster, which no session delays.
+    """Explains jobs and pods from the replica of a cluster, which no session delays.
 
-    Without a replica the owner is asked. When a session runs for too long, the answer comes from the
-    last view and the histories, which contain all but the nodes.
+    Without a replica, the owner collects the facts. If a session keeps the owner busy for too long,
+    the facts come from the last view, which lacks only the nodes.
     """
 
     def __init__(self, clusters: Clusters, env: CoreEnvironment, replicas: ReplicaPool) -> None:
         self._clusters = clusters
         self._env = env
         self._replicas = replicas
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._owner_slots: dict[str, asyncio.Semaphore] = {}
 
     async def explain(self, request: ExplainRequest) -> ExplainResponse:
-        subject = _subject(request)
+        subject = _read_subject(request)
         cluster = self._clusters.find(request.cluster)
         max_wait = _max_wait(request)
         subject = await asyncio.to_thread(_with_history, cluster, subject)
         facts = await self._gather(cluster, subject, max_wait)
         updated = await asyncio.to_thread(_with_history, cluster, subject)
         if updated != subject and not facts.without_nodes:
-            # A session ended meanwhile and names another blocking pod.
+            # A session ended in between and names another blocking pod.
             facts = await self._gather(cluster, updated, max_wait)
         records = cluster.history.newest_first()
         return await asyncio.to_thread(_read, cluster, subject, facts, records)
 
     def forget(self, cluster: Cluster) -> None:
-        self._turns.pop(cluster.name, None)
+        self._owner_slots.pop(cluster.name, None)
 
     async def _gather(self, cluster: Cluster, subject: Subject, max_wait: float) -> Facts:
         now_ns = self._env.clock.now_ns()
@@ -72,18 +76,18 @@ class Explainer:
             with suppress(errors.TrialLostError):
                 thorough = replace(subject, max_earlier=MAX_EARLIER_MEMBERS)
                 return await replica.gather_facts(thorough, now_ns, _FACTS_SECONDS)
-        asking = asyncio.create_task(self._ask_owner(cluster, subject, now_ns))
+        owner_task = asyncio.create_task(self._ask_owner(cluster, subject, now_ns))
         try:
-            await asyncio.wait({asking}, timeout=max_wait)
-            facts = None if asking.done() else await _facts_from_view(cluster, subject)
-            return await asking if facts is None else facts
+            await asyncio.wait({owner_task}, timeout=max_wait)
+            facts = None if owner_task.done() else await _facts_from_view(cluster, subject)
+            return await owner_task if facts is None else facts
         finally:
-            asking.cancel()
+            owner_task.cancel()
 
     async def _ask_owner(self, cluster: Cluster, subject: Subject, now_ns: int) -> Facts:
-        turns = self._turns.setdefault(cluster.name, asyncio.Semaphore(MAX_OWNER_QUESTIONS))
-        async with turns:
-            facts = await cluster.owner.ask(lambda served: _gather(served, subject, now_ns))
+        slots = self._owner_slots.setdefault(cluster.name, asyncio.Semaphore(MAX_OWNER_QUESTIONS))
+        async with slots:
+            facts = await cluster.owner.call(lambda served: _gather(served, subject, now_ns))
         if facts is None:
             raise errors.NotReadyError(cluster.name)
         return facts
@@ -100,12 +104,12 @@ async def _facts_from_view(cluster: Cluster, subject: Subject) -> Facts | None:
 
 
 def _gather(served: ServedCluster, subject: Subject, now_ns: int) -> Facts | None:
-    """None before the first snapshot is complete."""
+    """None: no complete snapshot."""
     return gather_facts(served.state, subject, now_ns) if served.complete else None
 
 
 def _with_history(cluster: Cluster, subject: Subject) -> Subject:
-    """Adds what the histories know by the name of the job or pod."""
+    """Adds facts from the job histories to a subject."""
     with cluster.job_histories.lock:
         cluster.job_histories.apply_new()
         if subject.is_pod:
@@ -119,21 +123,13 @@ def _with_history(cluster: Cluster, subject: Subject) -> Subject:
     return replace(subject, waits=True, blocking=named)
 
 
-def _subject(request: ExplainRequest) -> Subject:
-    which = request.WhichOneof("subject")
-    if which is None:
-        raise errors.RequestFieldError("subject", "is missing: give job or pod")
-    named = request.job if which == "job" else request.pod
-    for field in ("namespace", "name"):
-        value = getattr(named, field)
-        if not value or "/" in value:
-            problem = f"{value!r} is not a name: it contains '/'" if value else "is missing"
-            raise errors.RequestFieldError(f"{which}.{field}", problem)
+def _read_subject(request: ExplainRequest) -> Subject:
     count = request.nearest_node_count
+    subject = read_subject(request, nodes=count or _DEFAULT_NODES)
     if not 0 <= count <= MAX_NODES:
         problem = f"{count} is not between 0 and {MAX_NODES}"
         raise errors.RequestFieldError("nearest_node_count", problem)
-    return Subject(named.namespace, named.name, which == "pod", count or _DEFAULT_NODES)
+    return subject
 
 
 def _max_wait(request: ExplainRequest) -> float:
@@ -169,16 +165,8 @@ def _explained(
         near = nearest_names(subject.key, facts.names)
         raise errors.UnknownSubjectError(kind, subject.key, near)
     facts.job = job
-    facts.reasons = completed_reasons(facts, history.reasons if history is not None else ())
-    explanation = pb.Explanation(
-        job=job,
-        pod=subject.name if subject.is_pod else "",
-        queue=facts.queue,
-        phase=facts.phase,
-        blocking_pod=facts.blocking,
-        nearest_nodes=facts.nearest,
-        stages=stages_of(facts, facts.reasons),
-    )
+    reasons = history.reasons if history is not None else ()
+    explanation = make_explanation(facts, subject, reasons)
     if history is not None:
         _add_history(explanation, history, subject)
     elif evicted is not None:

@@ -1,9 +1,9 @@
-"""Facts about one job or pod between two sessions, for its explanation."""
+"""Facts about one job or pod, for its explanation."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -24,32 +24,35 @@ from pumice.server.wire.groups import write_pod_group_status
 from pumice.v1 import explanation_pb2, group_pb2
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
-# Of a job that was placed, so many pods are looked at.
+# Number of pods of a placed job whose placement is explained.
 MAX_PLACEMENTS = 3
 _UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MAX_NAMES = 5_000
+# Number and least similarity of the names that are suggested for a misspelled one.
+_SUGGESTED_NAMES = 3
+_LEAST_SIMILARITY = 0.5
 
 
 @dataclass(slots=True)
 class Facts:
-    """Plain values, to be read on any thread."""
+    """Facts as plain values, which any thread may read."""
 
     session: int
     based_on_seq: int
-    # Empty: there is no such job.
+    # Empty: the job does not exist.
     job: str = ""
     queue: str = ""
     phase: group_pb2.PodGroupPhase.ValueType = group_pb2.POD_GROUP_PHASE_UNSPECIFIED
     has_group: bool = False
-    # If its queue does not exist: queues with similar names.
+    # Queues with similar names, if the queue of the job does not exist.
     near_queues: list[str] = field(default_factory=list)
-    # None: there is no such queue, or it was not read.
+    # None: the queue does not exist or was not read.
     queue_state: QueueState | None = None
     min_available: int = 0
     counts: dict[TaskStatus, int] = field(default_factory=dict)
-    # From the history: why the last session held it back.
+    # Why the last session held the job back, from the history.
     reasons: tuple[Reason, ...] = ()
-    # The pod in question, if it exists.
+    # The pod that is explained, if it exists.
     pod: str = ""
     pod_uid: str = ""
     pod_status: TaskStatus | None = None
@@ -58,48 +61,48 @@ class Facts:
     # The scheduler of a pod that is not ours, if known.
     pod_scheduler: str = ""
     blocking: str = ""
-    # A pending pod that is held by scheduling gates, and their names.
+    # A pending pod with scheduling gates, and the names of the gates.
     gated: str = ""
     gates: tuple[str, ...] = ()
-    # Gang members that were placed in the trial before the blocking pod.
+    # Number of gang members that were placed before the blocking pod.
     ahead: int = 0
-    # The gang has too many members for that, so the nearest nodes are not known.
-    is_too_large_gang: bool = False
-    # Queue limits that the job and the blocking pod reach.
+    # Whether the gang has too many members to place them, so that nearest nodes are unknown.
+    is_gang_too_large: bool = False
+    # Queue limits that the job and the blocking pod exceed.
     limits: ReachedLimits = field(default_factory=ReachedLimits)
     # None: nodes were not read.
     node_count: int | None = None
-    # What is wrong with the tree of queues; empty: nothing.
+    # The fault in the queue tree; empty: none.
     no_tree: str = ""
-    # Resources of which the blocking pod asks for more than any node has.
+    # Resources of which the blocking pod requests more than any node has.
     too_large: list[explanation_pb2.ResourceShortage] = field(default_factory=list)
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
     placements: list[explanation_pb2.Placement] = field(default_factory=list)
-    # Uids of placed pods by name, for finding their decisions.
+    # Uids of placed pods by name, to find their decisions.
     placed_uids: dict[str, str] = field(default_factory=dict)
     actions: tuple[str, ...] = ()
     plugins: frozenset[str] = frozenset()
-    # Names that exist, if the job or pod does not.
+    # Existing names among which to search, if the job or pod does not exist.
     names: list[str] = field(default_factory=list)
-    # Nodes could not be read.
+    # Whether the nodes could not be read.
     without_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The job or pod in question."""
+    """The job or pod that is explained."""
 
     namespace: str
     name: str
     is_pod: bool
     nodes: int
-    # The pod that the last session named as the one that does not fit; empty: none.
+    # The pod that did not fit in the last session; empty: none.
     blocking: str = ""
-    # Whether the last session held the job back at all.
+    # Whether the last session held the job back.
     waits: bool = False
-    # Gang members that may be placed in a trial first: each takes time.
+    # Maximum number of gang members that are placed first, because each takes time.
     max_earlier: int = 1_000
-    # Whether a session evicted the pod, which may be deleted since.
+    # Whether a session evicted the pod, which may have been deleted since.
     evicted: bool = False
 
     @property
@@ -108,7 +111,7 @@ class Subject:
 
 
 def gather_facts(state: ClusterState, subject: Subject, now_ns: int) -> Facts:
-    """On the owner's thread or in a replica process."""
+    """Collects the facts, on the owner's thread or in a replica process."""
     engine = state.engine
     configuration = engine.configuration
     facts = Facts(engine.session, state.applied_seq)
@@ -119,14 +122,14 @@ def gather_facts(state: ClusterState, subject: Subject, now_ns: int) -> Facts:
     if job is not None:
         _add_job(engine, job, facts)
     if job is None and task is None:
-        facts.names = names_near(engine, subject)
+        facts.names = candidate_names(engine, subject)
         return facts
     _add_session_facts(engine, subject, job, task, facts, now_ns)
     return facts
 
 
 def facts_from_view(view: ClusterView, subject: Subject) -> Facts | None:
-    """Facts from a view; None: the view has nothing about this job or pod."""
+    """Facts from a view; None: the view does not contain the job or pod."""
     facts = Facts(
         view.session,
         view.based_on_seq,
@@ -158,10 +161,10 @@ def _add_job_row(view: ClusterView, id_: str, facts: Facts) -> None:
 
 
 def _add_pod_state(view: ClusterView, subject: Subject, facts: Facts) -> bool:
-    """Adds what the view has about the pod; false: nothing."""
+    """Adds the facts that the view has about the pod; returns whether the facts can be used."""
     pod = view.pods.find(subject.namespace, subject.name)
     if pod is None:
-        # An evicted pod may be deleted; any other may have arrived after the view.
+        # An evicted pod may be deleted. Any other missing pod may have arrived after the view.
         return subject.evicted
     facts.pod = pod.name
     if pod.status is None:
@@ -182,12 +185,8 @@ def _add_pod_state(view: ClusterView, subject: Subject, facts: Facts) -> bool:
 
 
 def _find_pod(engine: Engine, subject: Subject, facts: Facts) -> Task | None:
-    # Compared by name first: a large cluster has a hundred thousand pods.
-    named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
-    found = [task for task in named if task.key == subject.key]
-    if found:
-        # Of two pods of one name the newer one.
-        task = max(found, key=lambda each: each.order_key)
+    task = find_task(engine, subject)
+    if task is not None:
         facts.pod, facts.pod_uid = task.name, task.uid
         facts.pod_status, facts.pod_node = task.status, task.node_name
         return task
@@ -196,6 +195,14 @@ def _find_pod(engine: Engine, subject: Subject, facts: Facts) -> Task | None:
         facts.pod, facts.pod_is_ours = subject.name, False
         facts.pod_scheduler = foreign.spec.scheduler_name
     return None
+
+
+def find_task(engine: Engine, subject: Subject) -> Task | None:
+    """The pod of this name; of two pods with the same name, the newer one."""
+    # Names are compared first, because a large cluster has a hundred thousand pods.
+    named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
+    found = [task for task in named if task.key == subject.key]
+    return max(found, key=lambda each: each.order_key, default=None)
 
 
 def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None:
@@ -207,10 +214,10 @@ def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None
 
 
 def find_job_id(jobs: Collection[str], subject: Subject) -> str | None:
-    """The job of this name, or of the Volcano Job of this name."""
+    """The job with this name, or the job of the Volcano Job with this name."""
     if subject.key in jobs:
         return subject.key
-    # Volcano's job controller adds the job's uid to its name.
+    # Volcano's job controller names the PodGroup after the Job and its uid.
     made = [id_ for id_ in jobs if id_.startswith(f"{subject.key}-")]
     made = [id_ for id_ in made if _UID.fullmatch(id_[len(subject.key) :])]
     return max(made) if made else None
@@ -232,8 +239,8 @@ def _near_queues(name: str, names: Collection[str]) -> list[str]:
     return [] if name in names else get_close_matches(name, names, n=2)
 
 
-def names_near(engine: Engine, subject: Subject) -> list[str]:
-    """Names of jobs or pods among which a misspelt one is looked for."""
+def candidate_names(engine: Engine, subject: Subject) -> list[str]:
+    """Names of jobs or pods that may be similar to a misspelled one."""
     names: Iterable[str]
     if subject.is_pod:
         names = (task.key for task in engine.cache.tasks.values())
@@ -249,7 +256,18 @@ def names_near(engine: Engine, subject: Subject) -> list[str]:
     return found[:MAX_NAMES]
 
 
-# Facts that need the plugins.
+def nearest_names(key: str, names: Sequence[str]) -> list[str]:
+    """Similar names in the namespace, then the same name in other namespaces, then similar keys."""
+    namespace, _, name = key.partition("/")
+    beside = {each.partition("/")[2]: each for each in names if each.startswith(f"{namespace}/")}
+    found = [beside[near] for near in get_close_matches(name, beside, n=_SUGGESTED_NAMES)]
+    found += [each for each in names if each.partition("/")[2] == name and each not in found]
+    return found[:_SUGGESTED_NAMES] or get_close_matches(
+        key, names, n=_SUGGESTED_NAMES, cutoff=_LEAST_SIMILARITY
+    )
+
+
+# Facts that need a session with plugins.
 
 
 def _add_session_facts(
@@ -281,9 +299,9 @@ def _add_session_facts(
         if waiting is not None and not waiting.gated:
             if known is not None:
                 ahead = place_earlier_members(session, known, waiting, subject.max_earlier)
-                facts.ahead, facts.is_too_large_gang = ahead or 0, ahead is None
+                facts.ahead, facts.is_gang_too_large = ahead or 0, ahead is None
             facts.too_large = too_large(session, waiting)
-            if not facts.is_too_large_gang:
+            if not facts.is_gang_too_large:
                 facts.nearest = nearest_nodes(session, waiting, subject.nodes)
         if known is not None:
             facts.limits = reached_limits(session.accounts, known, waiting)
@@ -294,7 +312,7 @@ def _add_session_facts(
 
 
 def _add_gates(job: Job | None, task: Task | None, facts: Facts) -> None:
-    """The pod in question if it has a gate, else the first gated pod of the job."""
+    """Adds the gates of the explained pod, or of the first gated pod of the job."""
     pending: Iterable[Task] = job.index.in_order(TaskStatus.PENDING) if job is not None else ()
     held = [each for each in pending if each.gated and not each.only_volcano_gate]
     chosen = task if task in held else next(iter(held), None)
@@ -303,7 +321,7 @@ def _add_gates(job: Job | None, task: Task | None, facts: Facts) -> None:
 
 
 def _blocking(job: Job | None, task: Task | None, subject: Subject) -> Task | None:
-    """The pod that blocks the job; the pod in question, if it is pending."""
+    """The explained pod if it is pending, otherwise the pod that blocks the job."""
     if task is not None and task.status is TaskStatus.PENDING:
         return task
     if job is None or task is not None or not subject.waits:

@@ -1,4 +1,4 @@
-"""Amounts and the predicates' phrases in plain language."""
+"""Formats amounts and the reasons of predicates for people."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pumice.server.explaining.node_details import NOT_SELECTED, TAINTED
 
 _GIB, _MIB = 2**30, 2**20
 _INSUFFICIENT = "Insufficient "
-# A filter that checks no node: its result holds for all of them.
-_EVERYWHERE = re.compile(r"plugin \S+ pre-predicates failed (.+)")
-# For one node and for several; the reason of a node may follow after a colon.
+# The reason of a pre-predicate, which concerns the pod and not a node.
+_PRE_PREDICATE = re.compile(r"plugin \S+ pre-predicates failed (.+)")
+# The phrases for one node and for several nodes.
 _PHRASES = {
     "node(s) had untolerated taint(s)": (
         "has taints that it does not tolerate",
@@ -82,7 +82,7 @@ _PHRASES = {
 
 
 def amount(resource: str, value: int) -> str:
-    """An amount of the wire as people write it."""
+    """An amount with its unit, for people."""
     if resource == "cpu" or "/" in resource:
         return f"{value / 1000:g} {resource}"
     if resource == "memory":
@@ -92,27 +92,27 @@ def amount(resource: str, value: int) -> str:
     return f"{value} {resource}"
 
 
-def is_about_no_node(counts: Iterable[NodeCount]) -> bool:
-    """Whether the reason is the pod itself, on any node."""
-    return any(_EVERYWHERE.fullmatch(count.reason) for count in counts)
+def concerns_pod_only(counts: Iterable[NodeCount]) -> bool:
+    """Whether a reason concerns the pod itself and not a node."""
+    return any(_PRE_PREDICATE.fullmatch(count.reason) for count in counts)
 
 
 def counted(counts: Iterable[NodeCount]) -> str:
-    """Nodes by reason: ``3 nodes have too little cpu, 1 is cordoned``."""
+    """Nodes by reason, such as ``3 nodes have too little cpu, 1 is cordoned``."""
     parts: list[str] = []
     for count in counts:
-        everywhere = _EVERYWHERE.fullmatch(count.reason)
+        everywhere = _PRE_PREDICATE.fullmatch(count.reason)
         if everywhere is not None:
             parts.append(everywhere[1])
             continue
         noun = " node" if count.nodes == 1 else " nodes"
-        phrase = _several(count)
+        phrase = _phrase(count)
         first = noun if phrase is not None and not any(p[0].isdigit() for p in parts) else ""
         parts.append(f"{count.nodes}{first} {phrase or count.reason}")
     return ", ".join(parts)
 
 
-def _several(count: NodeCount) -> str | None:
+def _phrase(count: NodeCount) -> str | None:
     one = count.nodes == 1
     if count.reason.startswith(_INSUFFICIENT):
         return f"{'has' if one else 'have'} too little {count.reason.removeprefix(_INSUFFICIENT)}"
@@ -121,11 +121,11 @@ def _several(count: NodeCount) -> str | None:
 
 
 def of_one_node(reason: str) -> str:
-    """Why a node refuses a pod, to follow after its name."""
+    """Why a node refuses a pod, as the predicate of a sentence about the node."""
     text, _, about = reason.partition(": ")
-    everywhere = _EVERYWHERE.fullmatch(reason)
+    everywhere = _PRE_PREDICATE.fullmatch(reason)
     if everywhere is not None:
-        return f"says: {everywhere[1]}"
+        return f"is refused: {everywhere[1]}"
     if about and text in TAINTED:
         return f"has the taint {about}, which it does not tolerate"
     if about and text in NOT_SELECTED:
@@ -135,4 +135,4 @@ def of_one_node(reason: str) -> str:
     if about and text == interpod.ANTI_AFFINITY:
         return f"is near a pod that it must keep away from ({about})"
     phrases = _PHRASES.get(text)
-    return f"says: {reason}" if phrases is None else phrases[0]
+    return f"is refused: {reason}" if phrases is None else phrases[0]

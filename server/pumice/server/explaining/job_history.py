@@ -1,7 +1,7 @@
-"""The history of every job: the reasons it waited for, with their times, and its decisions.
+"""Histories of jobs: the reasons for which a job waited, with their times, and its decisions.
 
-Results of sessions are queued as sessions end, and applied by readers or after some sessions, on
-any thread but the loop and the owner's.
+The loop queues the results of sessions. Readers, or a worker thread after some sessions, apply
+them, so that neither the loop nor the owner's thread does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MAX_PERIODS = 100
 MAX_EVICTIONS = 50
 MAX_BIND_SESSIONS = 32
 MAX_EVICTED_PODS = 20_000
-# Results are applied after so many sessions, if nobody reads before.
+# Number of sessions after which results are applied if no reader did.
 _UPDATE_AFTER_SESSIONS = 16
 
 
 @dataclass(slots=True)
 class ReasonPeriod:
-    """A reason that held without a break, with its latest numbers."""
+    """A reason that held without interruption, with its latest numbers."""
 
     reason: Reason
     first_ns: int
@@ -35,7 +35,7 @@ class ReasonPeriod:
 
 @dataclass(frozen=True, slots=True)
 class PastEviction:
-    """A pod that was evicted."""
+    """An eviction of a pod."""
 
     pod: str
     order: Evict
@@ -50,9 +50,9 @@ class JobHistory:
     reasons: tuple[Reason, ...] = ()
     periods: deque[ReasonPeriod] = field(default_factory=lambda: deque(maxlen=MAX_PERIODS))
     evictions: deque[PastEviction] = field(default_factory=lambda: deque(maxlen=MAX_EVICTIONS))
-    # Sessions that bound something of it, newest last.
+    # Sessions that bound pods of the job, in order.
     bound_in: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_BIND_SESSIONS))
-    # Sessions since the reasons last changed, not yet counted in the periods.
+    # Number of sessions with unchanged reasons that the periods do not include yet.
     repeats: int = 0
     last_ns: int = 0
 
@@ -63,14 +63,14 @@ class JobHistory:
                 period.last_ns = max(period.last_ns, self.last_ns)
         self.repeats = 0
 
-    def waits(self, reasons: tuple[Reason, ...], now_ns: int) -> None:
+    def add_wait(self, reasons: tuple[Reason, ...], now_ns: int) -> None:
         if reasons == self.reasons:
             self.repeats += 1
             self.last_ns = now_ns
             return
         self.count_repeats()
         running = {_key(period.reason): period for period in self.periods if period.current}
-        # Many pods of a gang have the same reason: the first one is kept.
+        # Many pods of a gang have the same reason; the first one is kept.
         first: dict[tuple[object, ...], Reason] = {}
         for each in reasons:
             first.setdefault(_key(each), each)
@@ -85,7 +85,7 @@ class JobHistory:
             period.current = False
         self.reasons, self.last_ns = reasons, now_ns
 
-    def waits_no_more(self) -> None:
+    def end_wait(self) -> None:
         self.count_repeats()
         for period in self.periods:
             period.current = False
@@ -93,26 +93,26 @@ class JobHistory:
 
 
 def _key(reason: Reason) -> tuple[object, ...]:
-    """What makes two reasons the same: not their numbers, and not the task.
+    """The identity of a reason, without its numbers and its task.
 
-    Of equal tasks any one may be the first that does not fit.
+    The task is excluded, because any of several equal tasks may be the first that does not fit.
     """
     return (reason.author, reason.code, reason.subjects)
 
 
 class JobHistories:
-    """The histories of the jobs of one cluster; the oldest are forgotten first."""
+    """The histories of the jobs of one cluster. The oldest are dropped first."""
 
     def __init__(self) -> None:
         self._histories: OrderedDict[str, JobHistory] = OrderedDict()
         self._evicted: OrderedDict[str, PastEviction] = OrderedDict()
         self._waiting: set[str] = set()
         self._new: deque[SessionResult] = deque()
-        # Held by whoever writes or reads.
+        # Held while histories are changed or read.
         self.lock = threading.Lock()
 
     def add(self, result: SessionResult) -> bool:
-        """Queues a result, on the loop; true when update() is due."""
+        """Queues a result, on the loop; returns whether update() is due."""
         self._new.append(result)
         return len(self._new) >= _UPDATE_AFTER_SESSIONS
 
@@ -121,7 +121,7 @@ class JobHistories:
             self.apply_new()
 
     def apply_new(self) -> None:
-        """With the lock held."""
+        """Applies the queued results. The caller holds the lock."""
         while self._new:
             self._apply(self._new.popleft())
 
@@ -129,10 +129,10 @@ class JobHistories:
         waiting = set()
         for wait in result.waits:
             waiting.add(wait.job)
-            self._history_of(wait.job).waits(wait.reasons, result.now_ns)
+            self._history_of(wait.job).add_wait(wait.reasons, result.now_ns)
         for job in self._waiting - waiting:
             if job in self._histories:
-                self._histories[job].waits_no_more()
+                self._histories[job].end_wait()
         self._waiting = waiting
         self._apply_decisions(result)
         self._forget()
@@ -175,7 +175,7 @@ class JobHistories:
         return history
 
     def of_name(self, name: str) -> JobHistory | None:
-        """That of the job, or of the one that Volcano made for a Job of this name."""
+        """The history of the job with this name, or of the Volcano Job with this name."""
         history = self._histories.get(name)
         if history is not None:
             return history

@@ -8,40 +8,39 @@ from numpy.typing import NDArray
 from pumice.core.cache.tasks import Task
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.server.explaining.node_details import with_details
-from pumice.server.explaining.node_figures import with_figures
+from pumice.server.explaining.node_details import with_details, with_figures
 from pumice.v1 import explanation_pb2
 
-# A refusal weighs more than any shortage: resources are freed, labels stay.
+# The cost of a refusal. It exceeds any shortage, because resources become free and labels stay.
 _REFUSAL = 1_000.0
 
 
 def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_pb2.NearestNode]:
     """The nodes with the fewest refusals and shortages, best first."""
     view, table = session.view(task), session.table
-    against = np.zeros(len(table))
+    costs = np.zeros(len(table))
     for column, need in view.needs:
         lack = np.maximum(0.0, need - table.idle[column])
-        against = against + lack / max(need, 1.0)
+        costs = costs + lack / max(need, 1.0)
     refusals = [each for found in session.feasibility.refusals(task, view) for each in found]
     for refusal in refusals:
-        against = against + _REFUSAL * refusal.rows
+        costs = costs + _REFUSAL * refusal.rows
     everywhere = session.feasibility.why_not_anywhere(task)
     found, asked = [], dict(task.class_.amounts)
-    for row in np.argsort(against, kind="stable")[:count]:
+    for row in np.argsort(costs, kind="stable")[:count]:
         nearest = explanation_pb2.NearestNode(node=table.names[row])
         for name, (column, need) in zip(view.need_names, view.needs, strict=True):
             have = float(table.idle[column, row])
             if have < need:
-                # What is requested, even where less is enough.
+                # The requested amount, even if a smaller one is enough.
                 nearest.shortages.add(
                     resource=name, need=asked.get(name, int(need)), have=int(have)
                 )
         node = session.cache.nodes.get(nearest.node)
         spec = task.class_.spec
         reasons = [with_figures(r.reason, session, nearest.node) for r in refusals if r.rows[row]]
-        said = [with_details(reason, spec, node) for reason in reasons]
-        nearest.reasons.extend(dict.fromkeys(said))
+        detailed = [with_details(reason, spec, node) for reason in reasons]
+        nearest.reasons.extend(dict.fromkeys(detailed))
         if everywhere is not None:
             nearest.reasons.append(everywhere)
         found.append(nearest)
@@ -49,7 +48,7 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
 
 
 def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShortage]:
-    """Resources of which a pod asks for more than any empty node has; ``have`` is the most."""
+    """Resources of which a pod requests more than any empty node has."""
     table, asked = session.table, dict(task.class_.amounts)
     found = []
     view = session.view(task)
@@ -64,7 +63,7 @@ def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShor
 
 
 def placement_of(session: Session, task: Task, count: int) -> explanation_pb2.Placement:
-    """The scores of nodes for a placed pod, computed as if it were not placed."""
+    """The scores of nodes for a placed pod, computed as if the pod were not placed."""
     placement = explanation_pb2.Placement(pod=task.name)
     placement.node.node = task.node_name
     row = session.table.row_of(task.node_name)
@@ -98,7 +97,7 @@ def _without(session: Session, task: Task, row: int) -> NodeRows:
 def _parts(
     session: Session, task: Task, rows: NDArray[np.intp], ranked: list[int]
 ) -> list[tuple[str, NDArray[np.float64]]]:
-    """The scores of each plugin for some rows; the first row is the node of the pod."""
+    """The scores of each plugin for some rows. The first row is the node of the pod."""
     index = rows[ranked]
     ahead = np.zeros(len(index))
     ahead[0] = -1.0
@@ -116,7 +115,7 @@ def _parts(
             add(plugin, function(task.class_, without_pod))
     for point in ("task_score", "task_batch_score"):
         for plugin, function in chains.named(point):
-            # Over all candidates: such scores are made by comparing them.
+            # Computed for all candidates, because such scores compare them.
             values = function(task, rows)
             if values is not None:
                 add(plugin, values[ranked])

@@ -1,4 +1,4 @@
-"""Details of why a node refuses a pod: the taint or label."""
+"""Details of why a node refuses a pod."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from collections.abc import Iterator
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import Operator, Requirement, TaintEffect
+from pumice.core.plugins import nodegroup
 from pumice.core.plugins.predicates import interpod, node_filters
+from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY
+from pumice.core.session.feasibility.figures import USAGE
+from pumice.core.session.session import Session
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
-_MOST = 3
-# Reasons of Volcano's predicates, and of kube-batch's. They are compared whole: a resource may have
-# any word in its name.
+_SHOWN_DETAILS = 3
+_SECOND_NS = 10**9
+# Reasons of the plugin usage, with the resource that they concern.
+_MEASURED = {TOO_MUCH_CPU: "cpu", TOO_MUCH_MEMORY: "memory"}
+# Reasons of Volcano's and of kube-batch's predicates. Whole reasons are compared, because the name
+# of a resource may contain any word.
 TAINTED = frozenset({node_filters.TAINTED, "node(s) had taints that the pod didn't tolerate"})
 NOT_SELECTED = frozenset({node_filters.NO_NODE_AFFINITY, "node(s) didn't match node selector"})
 
 
 def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
-    """The predicate's reason with the taint, label or term behind it, if known."""
+    """The reason of a predicate with the taint, label or term that caused it, if known."""
     if node is None:
         return reason
     found: list[str] = []
@@ -27,13 +34,29 @@ def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
     elif reason in NOT_SELECTED:
         found = list(_labels(spec, node))
     elif reason == interpod.NO_AFFINITY:
-        found = [_near(term) for term in spec.required_affinity]
+        found = [_affinity_text(term) for term in spec.required_affinity]
     elif reason == interpod.ANTI_AFFINITY:
-        found = [_near(term) for term in spec.required_anti_affinity]
+        found = [_affinity_text(term) for term in spec.required_anti_affinity]
     if not found:
         return reason
-    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    return f"{reason}: {', '.join(found[:_MOST])}{more}"
+    more = f" and {len(found) - _SHOWN_DETAILS} more" if len(found) > _SHOWN_DETAILS else ""
+    return f"{reason}: {', '.join(found[:_SHOWN_DETAILS])}{more}"
+
+
+def with_figures(reason: str, session: Session, node: str) -> str:
+    """The reason with the measured load and its age, or with the group of the node."""
+    key = _MEASURED.get(reason)
+    if key is not None:
+        figures = session.data(USAGE).get(node)
+        percent, time = figures.get(key), figures.get("time")
+        if isinstance(percent, float | int) and isinstance(time, float | int):
+            age = max(session.now_ns / _SECOND_NS - time, 0.0)
+            return f"{reason} It was {percent:.0f} % {age:.0f} s ago"
+    if reason in (nodegroup.NO_AFFINITY, nodegroup.NOT_ALLOWED):
+        held = session.cache.nodes.get(node)
+        group = "" if held is None else held.labels.get(nodegroup.NODE_GROUP, "")
+        return f"{reason}: its group is {group}"
+    return reason
 
 
 def _taints(spec: PodSpec, node: Node) -> Iterator[str]:
@@ -52,18 +75,20 @@ def _labels(spec: PodSpec, node: Node) -> Iterator[str]:
     if terms is None or any(term.matches(node.labels, node.name) for term in terms):
         return
     for term in terms:
-        missed = [_words(r) for r in term.label_requirements if not r.matches(node.labels)]
+        missed = [
+            _requirement_text(r) for r in term.label_requirements if not r.matches(node.labels)
+        ]
         if missed:
-            # Terms are alternatives: one of them is enough.
+            # Terms are alternatives, of which one must match.
             yield " and ".join(missed) if len(terms) == 1 else f"({' and '.join(missed)})"
 
 
-def _near(term: PodAffinityTerm) -> str:
-    wanted = ", ".join(map(_words, term.selector.requirements)) if term.selector else ""
+def _affinity_text(term: PodAffinityTerm) -> str:
+    wanted = ", ".join(map(_requirement_text, term.selector.requirements)) if term.selector else ""
     return f"{wanted or 'any pod'} in one {term.topology_key}"
 
 
-def _words(requirement: Requirement) -> str:
+def _requirement_text(requirement: Requirement) -> str:
     key, values = requirement.key, ", ".join(requirement.values)
     match requirement.operator:
         case Operator.IN if len(requirement.values) == 1:

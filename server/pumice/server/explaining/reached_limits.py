@@ -1,4 +1,4 @@
-"""Limits of queues that a job or pod reaches, with the amounts."""
+"""Queue limits that a job or pod exceeds, with the amounts."""
 
 from __future__ import annotations
 
@@ -17,46 +17,50 @@ from pumice.core.session.session import Session
 from pumice.server.explaining.earlier_members import place_earlier_members
 
 Limits = tuple[QueueLimit, ...]
-# Plugins that do not admit a job because of its queue, and actions that evict for a pod.
+# Plugins that refuse to admit a job because of its queue, and actions that reclaim.
 _QUEUE_PLUGINS = frozenset({"proportion", "capacity"})
 _RECLAIMING = frozenset({"reclaim", "gangreclaim"})
-# Tasks of a job that are placed before another one, to find its limit.
-_MOST_AHEAD = 200
+# Number of tasks that are placed before a task, to find the limit that the task exceeds.
+_EARLIER_TASKS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedLimits:
-    """Queue limits that a job and one of its pods reach; empty where there is room."""
+    """Queue limits that a job and one of its pods exceed; empty: none."""
 
-    # When the job is enqueued.
-    let_in: Limits = ()
-    # When the pod is placed, and when others are evicted for it.
+    # On admission of the job.
+    admit: Limits = ()
+    # On placement of the pod, and on reclaim for the pod.
     place: Limits = ()
     reclaim: Limits = ()
 
     def of_reason(self, reason: Reason) -> Limits:
-        """The limits that a reason about a queue's limit names."""
+        """The limits that belong to a reason."""
         if reason.author in _QUEUE_PLUGINS:
-            return self.let_in
+            return self.admit
         return self.reclaim if reason.author in _RECLAIMING else self.place
 
 
 def reached_limits(
     accounts: Mapping[str, QueueAccount], job: Job, task: Task | None
 ) -> ReachedLimits:
-    """The same comparisons as the queue plugins make."""
+    """Compares in the same way as the queue plugins."""
     account = accounts.get(job.queue)
     if account is None:
         return ReachedLimits()
-    let_in = _let_in(account, job.min_resources) if job.is_pending and job.min_resources else ()
+    admit = (
+        _admission_limits(account, job.min_resources)
+        if job.is_pending and job.min_resources
+        else ()
+    )
     if task is None:
-        return ReachedLimits(let_in)
-    place = _place(account, task.request) or _devices(account, task)
-    return ReachedLimits(let_in, place, place or _within_deserved(account, task.request))
+        return ReachedLimits(admit)
+    place = _placement_limits(account, task.request) or _device_limits(account, task)
+    return ReachedLimits(admit, place, place or _reclaim_limits(account, task.request))
 
 
 def with_limits(engine: Engine, waits: Sequence[Wait], now_ns: int) -> Sequence[Wait]:
-    """The waits; reasons about a queue's limit name the resources and the amounts."""
+    """The waits, with resources and amounts added to reasons about queue limits."""
     if not any(_lacks_limits(reason) for wait in waits for reason in wait.reasons):
         return waits
     return engine.inspect(
@@ -74,42 +78,42 @@ def _wait_with_limits(session: Session, wait: Wait) -> Wait:
         return wait
     tasks = {task.name: task for task in job.index.tasks.values()}
     # Tasks of one class share their request.
-    met: dict[int, ReachedLimits] = {}
+    by_request: dict[int, ReachedLimits] = {}
     reasons = []
     for reason in wait.reasons:
         if _lacks_limits(reason):
             task = tasks.get(reason.task)
             key = 0 if task is None else id(task.request)
-            if key not in met:
-                met[key] = _limits_after_others(session, job, task)
-            reason = replace(reason, limits=met[key].of_reason(reason))  # noqa: PLW2901
+            if key not in by_request:
+                by_request[key] = _limits_after_others(session, job, task)
+            reason = replace(reason, limits=by_request[key].of_reason(reason))  # noqa: PLW2901
         reasons.append(reason)
     return Wait(wait.job, tuple(reasons))
 
 
 def _limits_after_others(session: Session, job: Job, task: Task | None) -> ReachedLimits:
-    """The limits with the tasks in place that the session places before this one."""
+    """The limits after the tasks that the session places before this one."""
     if task is None:
         return reached_limits(session.accounts, job, None)
     statement = session.statement()
     try:
-        place_earlier_members(session, job, task, _MOST_AHEAD, statement)
+        place_earlier_members(session, job, task, _EARLIER_TASKS, statement)
         return reached_limits(session.accounts, job, task)
     finally:
         statement.discard()
 
 
-def _let_in(account: QueueAccount, minimum: Resources) -> Limits:
+def _admission_limits(account: QueueAccount, minimum: Resources) -> Limits:
     for level in account.lineage:
         names = level.names_over_ceiling(minimum)
         if names:
-            # What jobs hold above their minima can be reclaimed.
+            # Resources of jobs above their minimum can be reclaimed.
             used = level.allocated.clone().add(level.inqueue).subtract(level.elastic)
             return _limits(level, names, minimum, used, level.real_capability)
     return ()
 
 
-def _place(account: QueueAccount, request: Resources) -> Limits:
+def _placement_limits(account: QueueAccount, request: Resources) -> Limits:
     for level in account.lineage:
         is_capacity = isinstance(level, CapacityAccount)
         allowed = level.real_capability if is_capacity else level.deserved
@@ -119,12 +123,12 @@ def _place(account: QueueAccount, request: Resources) -> Limits:
     return ()
 
 
-def _devices(account: QueueAccount, task: Task) -> Limits:
+def _device_limits(account: QueueAccount, task: Task) -> Limits:
     limit = account.device_limit(account, task) if isinstance(account, CapacityAccount) else None
     return () if limit is None else (limit,)
 
 
-def _within_deserved(account: QueueAccount, request: Resources) -> Limits:
+def _reclaim_limits(account: QueueAccount, request: Resources) -> Limits:
     names = account.allocated.clone().add(request).names_above_for(account.deserved, request)
     return _limits(account, names, request, account.allocated, account.deserved)
 

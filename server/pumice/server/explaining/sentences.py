@@ -1,4 +1,4 @@
-"""An explanation in plain language, made from nothing but its data."""
+"""Writes the sentence of an explanation from its facts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pumice.core.model.reasons import JOB_SENTENCES, Reason, ReasonCode, about
 from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.facts import Facts
-from pumice.server.explaining.formatting import amount, counted, is_about_no_node, of_one_node
+from pumice.server.explaining.formatting import amount, concerns_pod_only, counted, of_one_node
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1 import group_pb2
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 _DONE = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-# Root causes come first: the other reasons follow from them.
-_WEIGHT = {
+# Order of reasons. Root causes come first, because other reasons follow from them.
+_ORDER = {
     code: number
     for number, code in enumerate(
         (
@@ -44,8 +44,8 @@ _WEIGHT = {
     )
 }
 
-# What a pod that is too large for any node runs into one after the other.
-_OF_SIZE = frozenset(
+# Reasons that a pod which is too large for any node may have.
+_SIZE_REASONS = frozenset(
     {
         ReasonCode.QUEUE_QUOTA,
         ReasonCode.GANG_SHORT,
@@ -68,20 +68,21 @@ def _job(facts: Facts, explanation: pb.Explanation) -> str:
     pending = counts.get(TaskStatus.PENDING, 0)
     if not facts.has_group:
         if not counts:
-            return f"{facts.job} is not in the cluster any more. {_evicted(explanation)}".strip()
+            return f"{facts.job} is no longer in the cluster. {_evicted(explanation)}".strip()
         return f"{facts.job} has pods but no PodGroup, so it is not scheduled."
     if facts.reasons:
         head = f"{facts.job} waits"
         if placed:
             head += f" with {placed} of {sum(counts.values())} pods placed"
-        return f"{head}: {_why(facts, facts.reasons)}{_meant(facts)}.{_nearest(facts, explanation)}"
+        why = f"{_why(facts, facts.reasons)}{_similar_queues(facts)}"
+        return f"{head}: {why}.{_nearest(facts, explanation)}"
     if explanation.phase == group_pb2.POD_GROUP_PHASE_COMPLETED:
         return f"{facts.job} is done."
     if pending:
-        return f"{facts.job} has {_pods(pending)} that no session has looked at yet."
+        return f"{facts.job} has {_pods(pending)} that no session has examined yet."
     if placed:
         text = f"{facts.job} runs: {placed} of {sum(counts.values())} pods are placed."
-        return f"{text}{_node(explanation)}{_lost(explanation)}"
+        return f"{text}{_node(explanation)}{_evicted_count(explanation)}"
     done = sum(counts.get(status, 0) for status in _DONE)
     if done:
         return f"{facts.job} is done: all of its {done} pods have ended."
@@ -95,11 +96,11 @@ def _pod(facts: Facts, explanation: pb.Explanation) -> str:
         whose = f" ({facts.pod_scheduler}, by its schedulerName)" if facts.pod_scheduler else ""
         return f"{name} belongs to another scheduler{whose}."
     if facts.pod_status is None:
-        return _evicted(explanation) or f"{name} is gone."
+        return _evicted(explanation) or f"{name} no longer exists."
     if facts.pod_status in _PLACED:
         return f"{name} is on {facts.pod_node}{_by(explanation)}.{_node(explanation)}"
     if facts.pod_status is TaskStatus.RELEASING:
-        return _evicted(explanation) or f"{name} is being taken away from {facts.pod_node}."
+        return _evicted(explanation) or f"{name} is being deleted from {facts.pod_node}."
     if facts.pod_status is not TaskStatus.PENDING:
         return f"{name} has ended."
     if not facts.job:
@@ -110,33 +111,33 @@ def _pod(facts: Facts, explanation: pb.Explanation) -> str:
     if own:
         return f"{name} waits: {_why(facts, tuple(own))}.{_nearest(facts, explanation)}"
     if not facts.reasons:
-        return f"{name} waits; no session has said why yet."
-    why = f"{_why(facts, facts.reasons)}{_meant(facts)}"
+        return f"{name} waits; no session has examined it yet."
+    why = f"{_why(facts, facts.reasons)}{_similar_queues(facts)}"
     return f"{name} waits for its job: {why}.{_nearest(facts, explanation)}"
 
 
 def _why(facts: Facts, reasons: tuple[Reason, ...]) -> str:
-    """The two or three most important ones, each once."""
+    """The texts of the most important reasons, at most three, without duplicates."""
     if facts.node_count == 0:
         return "the cluster has no nodes"
     if facts.no_tree:
         return facts.no_tree
     texts: list[str] = []
-    telling = _informative(reasons)
-    if facts.too_large and any(reason.code in _OF_SIZE for reason in telling):
+    informative = _informative(reasons)
+    if facts.too_large and any(reason.code in _SIZE_REASONS for reason in informative):
         texts.append(_too_large(facts))
-        telling = [reason for reason in telling if reason.code not in _OF_SIZE]
-    for reason in sorted(telling, key=lambda each: _WEIGHT[each.code]):
+        informative = [reason for reason in informative if reason.code not in _SIZE_REASONS]
+    for reason in sorted(informative, key=lambda each: _ORDER[each.code]):
         text = _TEXTS[reason.code](reason)
         if text not in texts:
             texts.append(text)
-    specific = [text for text in texts if text != _NOT_IN] or texts
+    specific = [text for text in texts if text != _NOT_ADMITTED] or texts
     more = len(specific) - 3
     return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def _too_large(facts: Facts) -> str:
-    """Whatever queues and other pods do, this one cannot start."""
+    """The text for a pod that fits on no empty node."""
     asked = " and ".join(amount(lack.resource, lack.need) for lack in facts.too_large)
     there = " and ".join(
         f"more than {amount(lack.resource, lack.have)}" if lack.have > 0 else f"any {lack.resource}"
@@ -146,18 +147,18 @@ def _too_large(facts: Facts) -> str:
 
 
 def _informative(reasons: tuple[Reason, ...]) -> list[Reason]:
-    """Without reasons that add nothing: that a gang of one is short by one, and repeated limits."""
-    said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
-    if any(is_about_no_node(reason.nodes) for reason in said):
-        # Nothing that is evicted changes the pod itself.
-        said = [r for r in said if r.code is not ReasonCode.NO_VICTIMS]
-    if any(reason.limits for reason in said):
-        # The others of the gang run into the same limit.
-        said = [r for r in said if r.code is not ReasonCode.QUEUE_QUOTA or r.limits]
-    return said or list(reasons)
+    """Omits reasons that add nothing, such as a gang of one that is short by one."""
+    kept = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
+    if any(concerns_pod_only(reason.nodes) for reason in kept):
+        # Evictions do not help if the reason concerns the pod itself.
+        kept = [r for r in kept if r.code is not ReasonCode.NO_VICTIMS]
+    if any(reason.limits for reason in kept):
+        # The other pods of the gang exceed the same limit.
+        kept = [r for r in kept if r.code is not ReasonCode.QUEUE_QUOTA or r.limits]
+    return kept or list(reasons)
 
 
-def _meant(facts: Facts) -> str:
+def _similar_queues(facts: Facts) -> str:
     """Similar names for a queue that does not exist."""
     return f" (there is {' and '.join(facts.near_queues)})" if facts.near_queues else ""
 
@@ -165,7 +166,7 @@ def _meant(facts: Facts) -> str:
 def _nearest(facts: Facts, explanation: pb.Explanation) -> str:
     if not explanation.nearest_nodes or facts.too_large or facts.no_tree:
         return ""
-    if any(is_about_no_node(reason.nodes) for reason in facts.reasons):
+    if any(concerns_pod_only(reason.nodes) for reason in facts.reasons):
         return ""
     nearest = explanation.nearest_nodes[0]
     lacks = [f"{amount(s.resource, s.need - max(s.have, 0))}" for s in nearest.shortages]
@@ -175,8 +176,8 @@ def _nearest(facts: Facts, explanation: pb.Explanation) -> str:
     if not parts:
         first = "By itself" if not facts.ahead else "As far as nodes go,"
         return f" {first} {who} would fit on {nearest.node}."
-    those = f"With {_pods(facts.ahead)} of its gang in place, the" if facts.ahead else "The"
-    return f" {those} nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
+    subject = f"With {_pods(facts.ahead)} of its gang in place, the" if facts.ahead else "The"
+    return f" {subject} nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
 
 
 def _pods(count: int) -> str:
@@ -184,7 +185,7 @@ def _pods(count: int) -> str:
 
 
 def _by(explanation: pb.Explanation) -> str:
-    """Which scheduler placed it, as far as that is known."""
+    """The action and session that placed the pod, if known."""
     placement = next(iter(explanation.placements), None)
     if placement is None or not placement.action:
         return ""
@@ -194,7 +195,7 @@ def _by(explanation: pb.Explanation) -> str:
 def _node(explanation: pb.Explanation) -> str:
     placement = next(iter(explanation.placements), None)
     if placement is None or not placement.feasible_node_count:
-        # Nodes were not looked at, or it is on one that is not there.
+        # Nodes were not examined, or the node of the pod does not exist.
         return ""
     many = placement.feasible_node_count
     if many == 1:
@@ -219,8 +220,8 @@ def _evicted(explanation: pb.Explanation) -> str:
     )
 
 
-def _lost(explanation: pb.Explanation) -> str:
-    """How many pods of a running job were evicted."""
+def _evicted_count(explanation: pb.Explanation) -> str:
+    """The number of evicted pods of a running job."""
     many = len(explanation.evictions)
     if not many:
         return ""
@@ -241,7 +242,7 @@ def _queue_quota(reason: Reason) -> str:
         " and ".join(amount(limit.resource, getattr(limit, part)) for limit in reason.limits)
         for part in ("allowed", "used", "asked")
     )
-    # What an admitted job requests counts for its queue before the job holds it.
+    # The requests of an admitted job count for its queue before its pods are placed.
     taken = "taken" if reason.task else "taken or promised"
     return (
         f"queue {reason.limits[0].queue} may have {allowed}, of which {used} is {taken},"
@@ -275,12 +276,12 @@ def _no_domain(reason: Reason) -> str:
     return f"{text}: {counted(reason.nodes)}" if reason.nodes else text
 
 
-_NOT_IN = "it has not been admitted"
+_NOT_ADMITTED = "it has not been admitted"
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     **JOB_SENTENCES,
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
     ReasonCode.QUEUE_QUOTA: _queue_quota,
-    ReasonCode.NOT_ENQUEUED: lambda _: _NOT_IN,
+    ReasonCode.NOT_ENQUEUED: lambda _: _NOT_ADMITTED,
     ReasonCode.GANG_INVALID: _gang_invalid,
     ReasonCode.GANG_SHORT: lambda r: (
         f"{r.have} of the {r.need} pods that must start together fit, {r.need - r.have} short"
@@ -289,7 +290,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.NO_DOMAIN_FITS: _no_domain,
     ReasonCode.NO_LABEL_DOMAIN_FITS: _no_domain,
     ReasonCode.ROLE_FAILED: lambda r: (
-        f"more pods of role {r.subjects[0]} were not tried, since one of them fits nowhere"
+        f"more pods of role {r.subjects[0]} were not tried, because one of them fits on no node"
         if r.subjects
         else "another pod of its role did not fit"
     ),
@@ -297,6 +298,6 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
         f"{r.task or 'a pod'} has {'a scheduling gate' if len(r.subjects) < 2 else 'scheduling gates'}"
         f"{about(r)}, which whoever set it must remove"
     ),
-    ReasonCode.PIPELINED: lambda _: "it waits for room that is being freed",
+    ReasonCode.PIPELINED: lambda _: "it waits for resources that are being released",
     ReasonCode.NO_VICTIMS: _no_victims,
 }

@@ -34,7 +34,7 @@ STAGE_OF = {
     ReasonCode.CAPABILITY_MISSING: pb.STAGE_BINDING,
 }
 _ORDER = tuple(stage for stage in pb.Stage.values() if stage != pb.STAGE_UNSPECIFIED)
-# A stage exists where one of these actions or plugins is configured; others always do.
+# A stage in this table exists only if one of these actions or plugins is configured.
 _NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
     pb.STAGE_QUOTA: frozenset({"resourcequota", "proportion", "capacity"}),
     pb.STAGE_ENQUEUE: frozenset({"enqueue"}),
@@ -45,25 +45,25 @@ _NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
 
 
 def stages_of(facts: Facts, reasons: Collection[Reason]) -> list[pb.StageExplanation]:
-    """Each stage once, in order. A stage after the last one with a result was not reached."""
-    said: dict[int, list[Reason]] = {}
+    """All stages in order. A stage after the last one with a reason was not reached."""
+    by_stage: dict[int, list[Reason]] = {}
     for reason in reasons:
-        said.setdefault(STAGE_OF[reason.code], []).append(reason)
+        by_stage.setdefault(STAGE_OF[reason.code], []).append(reason)
     configured = {*facts.actions, *facts.plugins}
-    last = max(said, default=len(_ORDER) + 1)
+    last = max(by_stage, default=len(_ORDER) + 1)
     if any(reason.task for reason in reasons):
-        # Its pods were tried, so the job has passed the stages before.
+        # Pods of the job were tried, so the job has passed the earlier stages.
         last = max(last, pb.STAGE_NODES)
     stages = []
     for stage in _ORDER:
-        if stage in said:
+        if stage in by_stage:
             result = pb.STAGE_RESULT_HELD_BACK
         elif stage in _NEEDS and not _NEEDS[stage] & configured:
             result = pb.STAGE_RESULT_NOT_CONFIGURED
-        elif stage < last and not (stage == pb.STAGE_PREEMPTION and not said):
+        elif stage < last and not (stage == pb.STAGE_PREEMPTION and not by_stage):
             result = pb.STAGE_RESULT_PASSED
         else:
             result = pb.STAGE_RESULT_NOT_REACHED
-        written = [write_reason(reason) for reason in said.get(stage, ())]
+        written = [write_reason(reason) for reason in by_stage.get(stage, ())]
         stages.append(pb.StageExplanation(stage=stage, result=result, reasons=written))
     return stages

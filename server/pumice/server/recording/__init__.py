@@ -1,1 +1,1 @@
-"""Recording: the input and output of a core, written to files and to callers of Record."""
+"""Records the input and output of a core, into files and for callers of Record."""

@@ -25,9 +25,9 @@ from pumice.server.wire.times import timestamp
 from pumice.v1 import cluster_service_pb2, delta_pb2, reason_pb2
 from pumice.v1 import recording_pb2 as pb
 
-# Parts of this size stay well under the limit of messages.
+# Size of a part, well below the message limit.
 _PART_BYTES = 1024 * 1024
-# Objects that are written in about a millisecond.
+# Number of objects that are written in about a millisecond.
 _OBJECTS_PER_YIELD = 32
 _CODES = {
     code: reason_pb2.ReasonCode.ValueType(
@@ -39,7 +39,7 @@ _CODES_BACK = {number: code for code, number in _CODES.items()}
 
 
 class StateCheckpoint:
-    """The state of a cluster at one op; written later, by another thread."""
+    """The state of a cluster at one op. Another thread writes it later."""
 
     def __init__(self, state: ClusterState, identity: tuple[str, int]) -> None:
         self.engine = state.engine.checkpoint()
@@ -52,7 +52,7 @@ class StateCheckpoint:
         self.rejected = list(state.quarantined.values())
 
     def write(self, yield_thread: Callable[[], None] | None = None) -> list[pb.RecordingCheckpoint]:
-        """The parts, in order. ``yield_thread`` is called now and then, to let other threads run."""
+        """The parts in order. ``yield_thread`` is called regularly, to let other threads run."""
         parts = list(self._parts(yield_thread))
         for number, part in enumerate(parts):
             part.seq, part.session = self.seq, self.engine.session
@@ -108,7 +108,7 @@ class StateCheckpoint:
 
 
 def _memory_parts(checkpoint: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
-    """Parts with what the engine remembers about jobs, pods and assumed decisions."""
+    """Parts with the engine's data about jobs, pods, plugins and assumed decisions."""
     part, size = pb.RecordingCheckpoint(), 0
     for message in _memory_messages(checkpoint):
         if isinstance(message, pb.AssumedDecision):
@@ -167,7 +167,7 @@ def _write_cool_down(job_id: str, state: CoolDown) -> pb.CoolDown:
 def restore(
     state: ClusterState, parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader
 ) -> None:
-    """Fills a new state from the parts. Raises ObjectError for an object that is broken."""
+    """Restores a checkpoint into a new state. Raises ObjectError for an invalid object."""
     first = parts[0]
     state.set_capabilities(first.capabilities)
     if first.HasField("configuration"):
@@ -179,7 +179,7 @@ def restore(
 
 
 def _count(sums: KindSums, parts: Iterable[pb.RecordingCheckpoint]) -> None:
-    """Counts the objects; their revisions begin at 1."""
+    """Adds the objects to the digests. Revisions in checkpoints are 1."""
     for part in parts:
         for upsert in part.objects:
             sums.put(upsert.kind, upsert.uid, upsert.revision)

@@ -1,4 +1,4 @@
-"""Makes the entries of a recording; on the recorder's thread."""
+"""Makes the entries of a recording, on the recorder's thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def origin(cluster: str, core_id: str, registry: Registry) -> Origin:
 
 
 def plugin_versions(registry: Registry) -> dict[str, str]:
-    """Actions and plugins with the version of their package."""
+    """The version of the package of each action and plugin."""
     own = own_version()
     versions = dict.fromkeys(registry.actions, own)
     for name, plugin in registry.plugins.items():
@@ -81,11 +81,11 @@ def opening(
 def connection(
     hello: cluster_service_pb2.Hello, welcome: cluster_service_pb2.Welcome | None, now_ns: int
 ) -> Iterator[_Entry]:
-    came = pb.RecordingConnection()
+    recorded = pb.RecordingConnection()
     if welcome is not None:
-        came.hello.CopyFrom(hello)
-        came.welcome.CopyFrom(welcome)
-    yield _Entry(connection=came, entry_time=timestamp(now_ns))
+        recorded.hello.CopyFrom(hello)
+        recorded.welcome.CopyFrom(welcome)
+    yield _Entry(connection=recorded, entry_time=timestamp(now_ns))
 
 
 def snapshot_begin(first_seq: int, kinds: Sequence[int], now_ns: int) -> Iterator[_Entry]:
@@ -100,7 +100,7 @@ def batch(
 ) -> Iterator[_Entry]:
     if batch.ops:
         entry = _Entry(entry_time=timestamp(now_ns))
-        # Copied as bytes, which is several times faster than op by op.
+        # Copied as bytes, which is several times faster than copying op by op.
         entry.delta_batch.MergeFromString(batch.SerializeToString())
         entry.delta_batch.ClearField("incarnation")
         yield entry

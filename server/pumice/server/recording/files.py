@@ -1,4 +1,4 @@
-"""Files of recordings; another is begun when one is large or old enough."""
+"""Files of recordings, with rotation by size and age."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
-# Time, first session, and a number where those are not enough.
+# Time, first session, and a number if the name exists already.
 _NAME_END = re.compile(r"-(\d{8}T\d{6}Z)-(\d+)(?:\.(\d+))?")
 _ESCAPED = re.compile(rb"[^A-Za-z0-9._-]|^\.")
-# A file name may have 255 bytes; time, session and suffix need about 50.
+# A file name may have 255 bytes; time, session and suffix take about 50.
 MAX_FILE_NAME_LENGTH = 180
 
 
 def file_name_of(cluster: str) -> str:
-    """A file name for a cluster; two clusters never have the same one.
+    """A file name for a cluster. Different clusters have different file names.
 
-    Bytes other than letters, digits, dot, dash and underscore are written as %XX. A long name is
-    cut and ends with ~ and a hash; no other name has a ~.
+    Bytes other than letters, digits, dot, dash and underscore become %XX. A long name is truncated
+    and ends with ~ and a hash; other names contain no ~.
     """
     data = cluster.encode()
     name = _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
@@ -45,13 +45,13 @@ def file_name_of(cluster: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
-    """Where recordings are written: a folder, or one file that is never rotated."""
+    """The target of recordings: a folder, or one file that is never rotated."""
 
     path: Path
-    # Size and age at which a file is full.
-    most_bytes: int = 256 * 1024 * 1024
-    longest_ns: int = 3600 * _SECOND_NS
-    # Number of files of a cluster that are kept; 0: all.
+    # Size and age at which the next file begins.
+    max_bytes: int = 256 * 1024 * 1024
+    max_age_ns: int = 3600 * _SECOND_NS
+    # Number of files to keep for each cluster; 0: all.
     kept_files: int = 0
 
     @property
@@ -59,22 +59,22 @@ class RecordingOptions:
         return self.path.suffix == SUFFIX
 
     def check(self) -> None:
-        """Raises RecordingError if the folder or file cannot be written."""
+        """Creates the folder. Raises RecordingError if the folder or file cannot be written."""
         folder = self.path.parent if self.is_one_file else self.path
         try:
-            # A recording contains every object of a cluster: it is for its owner only.
+            # A recording contains every object of a cluster, so only its owner may read it.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise RecordingError(str(folder), error.strerror or str(error)) from error
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise RecordingError(str(folder), "cannot be written into")
+            raise RecordingError(str(folder), "is not writable")
         if self.is_one_file and self.path.exists() and self.path.stat().st_size:
             with suppress(NothingRecordedError):
                 Recording(self.path).close()
 
 
 class RecordingFiles:
-    """Writes the entries of one cluster; the caller checks ``is_full`` and begins the next file."""
+    """Writes the entries of one cluster. The caller checks ``is_full`` and begins the next file."""
 
     def __init__(self, options: RecordingOptions, cluster: str) -> None:
         self._options = options
@@ -83,14 +83,14 @@ class RecordingFiles:
         self._since_ns = 0
 
     def begin(self, first_session: int, now_ns: int) -> None:
-        """Closes the current file and begins another."""
+        """Closes the current file and begins the next one."""
         self.close()
         self._options.check()
         self._since_ns = now_ns
         self._writer = RecordingWriter(self._path(first_session, now_ns))
         if self._writer.cut_bytes:
             path, cut = self._writer.path, self._writer.cut_bytes
-            log.warning("%s: the last %d bytes were incomplete, and are cut off", path, cut)
+            log.warning("%s: the last %d bytes were incomplete and were truncated", path, cut)
         self._prune()
 
     def _path(self, first_session: int, now_ns: int) -> Path:
@@ -112,7 +112,7 @@ class RecordingFiles:
                 old.unlink(missing_ok=True)
 
     def _own(self) -> Iterator[tuple[tuple[str, int, int], Path]]:
-        """The files of this cluster with their age; not those of a cluster with a longer name."""
+        """The files of this cluster with their sort keys."""
         for path in self._options.path.glob(f"*{SUFFIX}"):
             name = path.name.removesuffix(SUFFIX)
             end = _NAME_END.fullmatch(name.removeprefix(self._cluster))
@@ -132,8 +132,8 @@ class RecordingFiles:
         if self._writer is None or self._options.is_one_file:
             return False
         return (
-            self._writer.size >= self._options.most_bytes
-            or now_ns - self._since_ns >= self._options.longest_ns
+            self._writer.size >= self._options.max_bytes
+            or now_ns - self._since_ns >= self._options.max_age_ns
         )
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class RecordingFiles:
             writer.close()
 
     def abandon(self) -> None:
-        """Gives up a file that can no longer be written."""
+        """Closes a file that can no longer be written, without completing it."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with suppress(OSError):

@@ -1,6 +1,6 @@
-"""The recorder of one cluster: notes on the owner's thread, everything else on its own.
+"""The recorder of one cluster.
 
-What it costs a session is putting a few references into a queue.
+The owner's thread only puts references into a queue. The recorder's thread encodes and writes them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pumice.v1.recording_pb2 import RecordingEntry
 log = logging.getLogger("pumice.server")
 _FLUSH_SECONDS = 1.0
 _YIELD_SECONDS = 0.001
-# The end of a core waits so long for what is left to be written.
+# Time that a stopping core waits for queued entries to be written.
 _CLOSE_SECONDS = 10.0
-# A disk that failed is tried again after so long.
+# Time after which recording is retried when writing failed.
 _RETRY_SECONDS = 60.0
-# Entries that may wait to be written; beyond, the file ends and another begins with a checkpoint.
+# Number of queued entries above which the file ends and another one begins with a checkpoint.
 MAX_QUEUED_ENTRIES = 50_000
 
 
 class Listener(Protocol):
-    """Receives a recording live, beginning with a checkpoint."""
+    """Receives a live recording, which begins with a checkpoint."""
 
     def put(self, entry: RecordingEntry) -> None: ...
 
     def end(self, *, lost: bool) -> None:
-        """The recording ends; lost: because entries came faster than they were written."""
+        """The recording ends; ``lost``: because entries arrived faster than they were written."""
         ...
 
 
@@ -46,12 +46,12 @@ _Write = Callable[[], None]
 
 
 def _yield_thread() -> None:
-    """Lets sessions run while a large checkpoint is written: one thread runs at a time."""
+    """Releases the interpreter lock, so that sessions run while a large checkpoint is written."""
     time.sleep(_YIELD_SECONDS)
 
 
 class Recorder:
-    """Records a cluster as its observer; idle while there is neither a file nor a listener."""
+    """An observer that records a cluster. It does nothing without a file and without listeners."""
 
     def __init__(self, origin: entries.Origin, files: RecordingFiles | None = None) -> None:
         self._origin = origin
@@ -60,32 +60,32 @@ class Recorder:
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._identity = ("", 0)
-        # Written by the owner: whether entries are queued, and whether some were lost.
+        # Set by the owner: whether entries are queued, and whether entries were lost.
         self._active = False
         self._behind = False
-        # Files that the owner has asked for.
-        self._asked = 0
-        # Written by the recorder's thread: the file that is written, and, read by the owner, the
-        # last one that is full. It may be told of a file again when another is asked for already.
+        # Number of files that the owner has requested.
+        self._requested = 0
+        # Set by the recorder's thread: the number of the current file, and the number of the last
+        # full file, which the owner compares with the number of requested files.
         self._current = 0
         self._full = 0
         self._flushed = 0.0
         self._retry_at: float | None = None
 
-    # From the owner's thread, or before there is one.
+    # On the owner's thread, or before it starts.
 
     def start(self, state: ClusterState, now_ns: int) -> None:
-        """Begins the first file, if files are written."""
+        """Begins the first file, if files are recorded."""
         if self._files is not None:
-            self._post_opening(state, now_ns)
+            self._post_new_file(state, now_ns)
 
-    def listen(self, listener: Listener, state: ClusterState, now_ns: int) -> None:
-        """Sends the listener a checkpoint of this moment and all entries after it."""
+    def add_listener(self, listener: Listener, state: ClusterState, now_ns: int) -> None:
+        """Sends a checkpoint and all later entries to a listener."""
         checkpoint = StateCheckpoint(state, self._identity)
         self._activate()
         self._queue.put(lambda: self._add_listener(listener, checkpoint, now_ns))
 
-    def leave(self, listener: Listener) -> None:
+    def remove_listener(self, listener: Listener) -> None:
         self._queue.put(lambda: self._remove_listener(listener))
 
     def _activate(self) -> None:
@@ -95,11 +95,11 @@ class Recorder:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def _post_opening(self, state: ClusterState, now_ns: int) -> None:
+    def _post_new_file(self, state: ClusterState, now_ns: int) -> None:
         checkpoint = StateCheckpoint(state, self._identity)
         self._activate()
-        self._asked += 1
-        number = self._asked
+        self._requested += 1
+        number = self._requested
         self._queue.put(lambda: self._open_file(checkpoint, now_ns, number))
 
     def _post(self, make_entries: Callable[[], Iterator[RecordingEntry]]) -> None:
@@ -107,8 +107,8 @@ class Recorder:
             return
         if self._queue.qsize() > MAX_QUEUED_ENTRIES:
             self._behind = True
-            log.warning("%s: recording is too slow; a part is left out", self._name)
-            self._queue.put(self._lose)
+            log.warning("%s: recording is too slow; some entries are lost", self._name)
+            self._queue.put(self._end_lost)
             return
         self._queue.put(lambda: self._write(make_entries()))
 
@@ -157,13 +157,13 @@ class Recorder:
         seq = state.applied_seq
         self._post(lambda: entries.session(result, responses, seq, duration_ns))
         caught_up = self._behind and self._queue.empty()
-        if caught_up or (self._asked and self._full == self._asked):
+        if caught_up or (self._requested and self._full == self._requested):
             self._behind = False
             if self._files is not None:
-                self._post_opening(state, result.now_ns)
+                self._post_new_file(state, result.now_ns)
 
     def close(self) -> None:
-        """Writes what is left and ends; nothing may be queued afterwards."""
+        """Writes the queued entries and stops. Nothing may be queued afterwards."""
         self._active = False
         if self._thread is not None:
             self._queue.put(None)
@@ -202,15 +202,15 @@ class Recorder:
             step()
         except OSError as error:
             # Scheduling continues without a recording.
-            log.error("%s: not recorded, tried again in a minute: %s", self._name, error)
+            log.error("%s: recording failed and is retried in a minute: %s", self._name, error)
             if self._files is not None:
                 self._files.abandon()
                 self._retry_at = time.monotonic() + _RETRY_SECONDS
         except RecordingError as error:
-            log.error("%s: no longer recorded: %s", self._name, error)
+            log.error("%s: recording stopped: %s", self._name, error)
             self._files = None
         except Exception:
-            log.exception("%s: no longer recorded after an error", self._name)
+            log.exception("%s: recording stopped after an error", self._name)
             self._files = None
 
     def _write(self, made: Iterator[RecordingEntry]) -> None:
@@ -245,7 +245,7 @@ class Recorder:
         if self._files is not None:
             self._files.close()
 
-    def _lose(self) -> None:
+    def _end_lost(self) -> None:
         self._close_file()
         for listener in self._listeners:
             listener.end(lost=True)

@@ -1,4 +1,4 @@
-"""RecordingService: the recording of a cluster as a stream."""
+"""RecordingService: streams the recording of a cluster."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pumice.v1.recording_service_pb2_grpc import RecordingServiceServicer
 
 _SECOND_NS = 1_000_000_000
 MAX_RECORDINGS = 8
-# A message of this size stays under the limit; larger batches are cut in two.
+# Size of a message, below the message limit. Larger batches are split.
 _MESSAGE_BYTES = 1024 * 1024
-# Bytes that may wait for a slow caller.
+# Bytes that may be queued for a slow caller.
 MAX_WAITING_BYTES = 256 * 1024 * 1024
 
 
 class StreamListener:
-    """Entries that wait for one caller; the recorder adds them from its thread."""
+    """The queue of entries for one caller. The recorder's thread adds entries."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class StreamListener:
         self._waiting_bytes = 0
         self._ended = False
         self.was_lost = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     # On the recorder's thread.
 
@@ -53,23 +53,23 @@ class StreamListener:
         if self._ended:
             return
         self._waiting_bytes += size
-        self._entries.extend(_cut(entry) if size > _MESSAGE_BYTES else (entry,))
+        self._entries.extend(_split(entry) if size > _MESSAGE_BYTES else (entry,))
         if self._waiting_bytes > MAX_WAITING_BYTES:
             self._end(True)
-        self._news.set()
+        self._changed.set()
 
     def _end(self, lost: bool) -> None:
         if not self._ended:
             self._ended, self.was_lost = True, lost
-            self._news.set()
+            self._changed.set()
 
     async def next(self) -> pb.RecordResponse | None:
-        """Some entries; None when there will be no more."""
+        """The next entries; None: the recording has ended."""
         while not self._entries:
             if self._ended:
                 return None
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         response, size = pb.RecordResponse(), 0
         while self._entries and (not size or size < _MESSAGE_BYTES):
             entry = self._entries.popleft()
@@ -79,8 +79,8 @@ class StreamListener:
         return response
 
 
-def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
-    """Splits a large batch: no session runs between the parts, so they mean the same."""
+def _split(entry: RecordingEntry) -> list[RecordingEntry]:
+    """Splits a large batch. No session runs between the parts, so the meaning stays the same."""
     batch = entry.delta_batch
     if len(batch.ops) < 2 or entry.ByteSize() <= _MESSAGE_BYTES:
         return [entry]
@@ -89,7 +89,7 @@ def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
     return [
         piece
         for first_seq, ops in parts
-        for piece in _cut(
+        for piece in _split(
             RecordingEntry(
                 delta_batch=delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops),
                 entry_time=entry.entry_time,
@@ -127,7 +127,7 @@ class RecordingServicer(RecordingServiceServicer):
     ) -> AsyncIterator[pb.RecordResponse]:
         loop = asyncio.get_running_loop()
         listener = StreamListener(loop)
-        await cluster.owner.ask(lambda served: self._begin(cluster, served, listener))
+        await cluster.owner.call(lambda served: self._begin(cluster, served, listener))
         ending = None
         if request.HasField("duration"):
             seconds = request.duration.ToNanoseconds() / _SECOND_NS
@@ -138,7 +138,7 @@ class RecordingServicer(RecordingServiceServicer):
         finally:
             if ending is not None:
                 ending.cancel()
-            cluster.recorder.leave(listener)
+            cluster.recorder.remove_listener(listener)
         if listener.was_lost:
             limit = MAX_WAITING_BYTES
             raise errors.LimitError("bytes waiting for a recording", limit, limit + 1)
@@ -147,4 +147,4 @@ class RecordingServicer(RecordingServiceServicer):
         if not served.is_settled:
             raise errors.NotReadyError(cluster.name)
         with served.views.while_busy(served.state):
-            cluster.recorder.listen(listener, served.state, self._env.clock.now_ns())
+            cluster.recorder.add_listener(listener, served.state, self._env.clock.now_ns())

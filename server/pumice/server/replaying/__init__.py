@@ -1,1 +1,1 @@
-"""Replay: a recording's input goes through the engine again, and its output is compared."""
+"""Replays recordings: the recorded input goes through the engine, and the output is compared."""

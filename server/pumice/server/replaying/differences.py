@@ -23,7 +23,7 @@ class Difference:
     now_ns: int
     # ``decision``, ``order`` or ``status``.
     what: str
-    # ``namespace/name`` of the pod, or of what the status is about.
+    # ``namespace/name`` of the pod, or kind and name of the object with the status.
     subject: str
     recorded: str
     replayed: str
@@ -33,7 +33,7 @@ class Difference:
 
 
 def differences(played: PlayedSession, *, statuses: bool = True) -> list[Difference]:
-    """Decisions first, in the recorded order; then statuses, if they are asked for."""
+    """Differences of decisions in the recorded order, then of statuses if ``statuses`` is set."""
     found = list(_decisions(played.recorded, played.replayed))
     if statuses:
         found += _statuses(played.recorded, played.replayed)
@@ -47,12 +47,12 @@ def _decisions(recorded: RecordedSession, result: SessionResult) -> Iterator[Dif
     theirs = {_key(decision): decision for decision in recorded.decisions}
     mine = {_key(decision): decision for decision in replayed}
     number, now_ns = recorded.number, recorded.now_ns
-    # Ids count decisions: where one is missing, those of all after it differ and mean nothing.
+    # Ids number the decisions. If one is missing, all later ids differ, so they are ignored.
     counted = list(theirs) == list(mine)
     same = True
     for key in [*theirs, *(key for key in mine if key not in theirs)]:
         old, new = theirs.get(key), mine.get(key)
-        if old is None or new is None or not _are_alike(old, new, with_id=counted):
+        if old is None or new is None or not _are_equal(old, new, with_id=counted):
             same = False
             texts = (_text(old), _text(new))
             if texts[0] == texts[1] and old is not None and new is not None:
@@ -73,7 +73,7 @@ def _decisions(recorded: RecordedSession, result: SessionResult) -> Iterator[Dif
             yield Difference(number, now_ns, "decision", gang.job, *texts)
 
 
-def _are_alike(one: decision_pb2.Decision, other: decision_pb2.Decision, *, with_id: bool) -> bool:
+def _are_equal(one: decision_pb2.Decision, other: decision_pb2.Decision, *, with_id: bool) -> bool:
     if one == other:
         return True
     if with_id:
@@ -105,10 +105,10 @@ def _text(decision: decision_pb2.Decision | None) -> str:
 
 
 def _fields(one: decision_pb2.Decision, other: decision_pb2.Decision) -> str:
-    """Only what is not the same in the other."""
+    """The fields that differ in the other decision."""
     mine, theirs = _flat(one), _flat(other)
-    apart = {k: v for k, v in mine.items() if theirs.get(k) != v}
-    return f"{_text(one)} with {apart}"
+    different = {k: v for k, v in mine.items() if theirs.get(k) != v}
+    return f"{_text(one)} with {different}"
 
 
 def _flat(decision: decision_pb2.Decision) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Plays a recording into an engine, entry by entry, and hands out its sessions.
+"""Replays a recording in an engine, entry by entry, and returns its sessions.
 
-Every session runs on the recorded state: where it decided otherwise than the recording says, the
-recorded decisions are taken for done before anything else is played.
+Every session runs on the recorded state: after a session that decided differently, the recorded
+decisions are assumed before the replay continues.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from pumice.v1 import (
 
 
 class PlaybackError(RecordingError):
-    """A recording whose entries make no sense: says where."""
+    """A recording with an entry that contradicts the earlier entries."""
 
 
 class ConfigurationLostError(RecordingError):
-    """A recorded configuration that is refused here, most often because a plugin is not installed."""
+    """A recorded configuration that this installation refuses, often for a missing plugin."""
 
 
 @dataclass(slots=True)
 class RecordedSession:
-    """What a session decided and said when it was recorded."""
+    """The recorded decisions and statuses of a session."""
 
     number: int
     now_ns: int
@@ -62,16 +62,16 @@ class RecordedSession:
 
 @dataclass(frozen=True, slots=True)
 class PlayedSession:
-    """A session as it was, and as it came out now."""
+    """The recorded and the replayed result of a session."""
 
     recorded: RecordedSession
     replayed: SessionResult
-    # What came out has other consequences than what was recorded.
+    # Whether the effects of the two results differ.
     departs: bool = False
 
 
 class Playback:
-    """One pass over a recording. Ask for ``sessions`` once."""
+    """One replay of one recording."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Playback:
         allow_refused: bool = True,
         source: str = "the recording",
     ) -> None:
-        """With a configuration text, it takes the place of every one in the recording.
+        """``scheduler_conf`` replaces the recorded configurations.
 
-        ``adopts``: what was recorded counts where something else came out. Otherwise what came out
-        counts, and what follows in the recording has nothing to do with it any more.
-        ``allow_refused``: a recorded configuration that is refused here is left out. Otherwise the
-        first session with one raises ConfigurationLostError.
+        ``adopts``: if a session decides differently, the recorded decisions are assumed. Otherwise
+        the new ones stay, and the replay must end there.
+        ``allow_refused``: a recorded configuration that this installation refuses is skipped.
+        Otherwise it raises ConfigurationLostError.
         """
         self._allow_refused = allow_refused
         self._registry = registry
@@ -97,34 +97,34 @@ class Playback:
         self._reader = OpReader()
         self._prefix = ""
         self.state = ClusterState(registry)
-        # Why configurations were refused that were accepted when they were recorded.
+        # Problems of configurations that were accepted by the recorded core and are refused here.
         self.refused: list[str] = []
-        # How many there were before the last one.
+        # Number of problems before the last configuration.
         self._kept_refusals = 0
         self._parts: list[recording_pb2.RecordingCheckpoint] = []
         self._snapshot: tuple[list[int], list[NumberedOp]] | None = None
-        self._held: frozenset[str] | None = None
+        self._held_decisions: frozenset[str] | None = None
         self._running: RecordedSession | None = None
 
     def sessions(self, entries: Iterable[recording_pb2.RecordingEntry]) -> Iterator[PlayedSession]:
-        """Each session after it ran. One that the recording does not end is left out."""
+        """The sessions, each after it ran. A session without a recorded end is omitted."""
         for entry in entries:
-            played = self.take(entry)
+            played = self.play(entry)
             if played is not None:
                 yield played
 
-    def take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
-        """The session that this entry ends, if it ends one.
+    def play(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+        """Replays an entry; returns the session that the entry ends, if it ends one.
 
-        Raises PlaybackError for an entry that makes no sense after those before it.
+        Raises PlaybackError for an entry that contradicts the earlier entries.
         """
         try:
-            return self._take(entry)
+            return self._play(entry)
         except InputError as error:
             where = f"after session {self.state.engine.session}: {error}"
-            raise PlaybackError(self._source, f"cannot be played on {where}") from error
+            raise PlaybackError(self._source, f"cannot be replayed {where}") from error
 
-    def _take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+    def _play(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
         now_ns = entry.entry_time.ToNanoseconds()
         match entry.WhichOneof("entry"):
             case "header":
@@ -140,26 +140,26 @@ class Playback:
             case "snapshot_end":
                 self._end(entry.snapshot_end, now_ns)
             case "configuration_result" if not entry.configuration_result.accepted:
-                # It was refused in the recording, too.
+                # The recorded core refused it, too.
                 del self.refused[self._kept_refusals :]
             case "configuration_result" if self.refused[self._kept_refusals :]:
-                self._lost()
+                self._check_refusals()
             case _:
                 return self._session_entry(entry)
         return None
 
-    def _lost(self) -> None:
-        """A configuration is refused here that the recorded core used."""
+    def _check_refusals(self) -> None:
+        """Raises ConfigurationLostError, unless refused configurations are allowed."""
         if not self._allow_refused:
-            told = next(iter(self.refused[self._kept_refusals :] or self.refused), "")
+            text = next(iter(self.refused[self._kept_refusals :] or self.refused), "")
             whose = "was recorded with" if self._scheduler_conf is None else "is replayed with"
-            problem = f"{whose} a configuration that is refused here: {told}"
+            problem = f"{whose} a configuration that is refused here: {text}"
             raise ConfigurationLostError(self._source, problem)
 
     def _session_entry(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
         match entry.WhichOneof("entry"):
             case "tick" if entry.tick.skipped:
-                self.wake(entry.tick.session_time.ToNanoseconds())
+                self.drop_old_decisions(entry.tick.session_time.ToNanoseconds())
             case "tick":
                 self._running = RecordedSession(
                     entry.tick.session, entry.tick.session_time.ToNanoseconds()
@@ -178,10 +178,10 @@ class Playback:
                 pass
         return None
 
-    # What comes in.
+    # Input.
 
     def _header(self, header: recording_pb2.RecordingHeader) -> None:
-        """A core starts. What a core that crashed left incomplete is dropped."""
+        """Handles the start of a core. Incomplete entries of a crashed core are dropped."""
         self._parts, self._snapshot, self._running = [], None, None
         self._prefix = f"{header.core_id}-"
 
@@ -190,15 +190,15 @@ class Playback:
         if len(self._parts) < part.part_count:
             return
         parts, self._parts = self._parts, []
-        parts[0].configuration.CopyFrom(self._overruled(parts[0].configuration))
+        parts[0].configuration.CopyFrom(self._replaced_configuration(parts[0].configuration))
         self.state = ClusterState(self._registry, self._prefix)
         checkpoints.restore(self.state, parts, self._objects)
-        self._noted_refusal()
+        self._note_refusals()
         if self.state.refused is not None:
-            self._lost()
-        self._snapshot = self._held = None
+            self._check_refusals()
+        self._snapshot = self._held_decisions = None
 
-    def _overruled(
+    def _replaced_configuration(
         self, recorded: configuration_pb2.Configuration
     ) -> configuration_pb2.Configuration:
         if self._scheduler_conf is None:
@@ -208,15 +208,15 @@ class Playback:
         other.scheduler_conf = self._scheduler_conf
         return other
 
-    def _noted_refusal(self) -> None:
+    def _note_refusals(self) -> None:
         self._kept_refusals = len(self.refused)
         if self.state.refused is not None:
             for problem in self.state.refused_problems:
                 if problem.warning:
                     continue
-                told = f"line {problem.line}: {problem.path}: {problem.problem}"
-                if told not in self.refused:
-                    self.refused.append(told)
+                text = f"line {problem.line}: {problem.path}: {problem.problem}"
+                if text not in self.refused:
+                    self.refused.append(text)
 
     def _connection(self, connection: recording_pb2.RecordingConnection) -> None:
         self._snapshot = None
@@ -224,20 +224,20 @@ class Playback:
             self.state.set_capabilities(connection.hello.capabilities)
             mode = connection.welcome.mode
             if mode == cluster_service_pb2.WELCOME_MODE_RESUME:
-                self._held = frozenset(connection.hello.held_decision_ids)
+                self._held_decisions = frozenset(connection.hello.held_decision_ids)
 
     def _begin(self, begin: cluster_service_pb2.SnapshotBegin) -> None:
         self._snapshot = (list(begin.kinds), [])
         if not begin.kinds:
             self.state = self.state.successor(begin.first_seq)
-            self._held = None
+            self._held_decisions = None
 
     def _batch(self, batch: delta_pb2.DeltaBatch, now_ns: int) -> None:
         if self._scheduler_conf is not None:
             for op in batch.ops:
                 if op.HasField("configuration"):
-                    op.configuration.CopyFrom(self._overruled(op.configuration))
-        ops = self._reader.batch(batch)
+                    op.configuration.CopyFrom(self._replaced_configuration(op.configuration))
+        ops = self._reader.read_batch(batch)
         if self._snapshot is not None and self._snapshot[0]:
             self._snapshot[1].extend(ops)
         else:
@@ -246,29 +246,29 @@ class Playback:
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
         _, results = self.state.apply(ops, now_ns)
         if results:
-            self._noted_refusal()
+            self._note_refusals()
 
     def _end(self, end: cluster_service_pb2.SnapshotEnd, now_ns: int) -> None:
         if self._snapshot is None:
-            raise InputError(f"a snapshot ends at op {end.seq} that never began")
+            raise InputError(f"a snapshot ends at op {end.seq} without a begin")
         (kinds, ops), self._snapshot = self._snapshot, None
         if kinds:
             self._apply(self.state.resynced(frozenset(kinds), ops, now_ns), now_ns)
         self.state.applied_seq = max(self.state.applied_seq, end.seq)
 
-    def wake(self, now_ns: int) -> None:
-        """What a core does before it decides whether a session is needed."""
-        if self._held is not None:
-            self.state.engine.forget_lost(self._held, now_ns)
-            self._held = None
+    def drop_old_decisions(self, now_ns: int) -> None:
+        """Drops lost and expired decisions, as a core does before every session."""
+        if self._held_decisions is not None:
+            self.state.engine.forget_lost(self._held_decisions, now_ns)
+            self._held_decisions = None
         self.state.expire(now_ns)
 
     # Sessions.
 
     def _run(self, recorded: RecordedSession) -> PlayedSession:
-        self.wake(recorded.now_ns)
+        self.drop_old_decisions(recorded.now_ns)
         engine = self.state.engine
-        # The number may have jumped where the recorded core started over after an error.
+        # The number may jump where the recorded core dropped its state after an error.
         engine.session = recorded.number - 1
         groups, queues = engine.cache.groups.by_key(), engine.cache.queues.by_key()
         result = self.state.session(recorded.now_ns)
@@ -287,7 +287,7 @@ class Playback:
         return PlayedSession(recorded, result, departs)
 
     def _adopt(self, recorded: RecordedSession, result: SessionResult) -> None:
-        """Undoes the decisions of the replay, and takes the recorded ones as applied."""
+        """Undoes the decisions of the replay, and assumes the recorded ones."""
         cache = self.state.engine.cache
         for decision in result.decisions:
             assumed = cache.assumptions.get(decision.id)
@@ -318,16 +318,16 @@ class Playback:
             assumed.annotations = decision.annotations
         cache.assumptions.open(assumed)
         cache.pod_updates.assume(task, status, decision.node)
-        self._take_volumes(decision)
-        self._take_devices(decision)
+        self._reserve_volumes(decision)
+        self._reserve_devices(decision)
 
-    def _take_devices(self, decision: Decision) -> None:
+    def _reserve_devices(self, decision: Decision) -> None:
         if isinstance(decision, Bind) and decision.claims:
             ledger = self.state.engine.cache.devices.ledger
             ledger.reserve(decision.uid, given_by(decision))
             ledger.close({decision.uid})
 
-    def _take_volumes(self, decision: Decision) -> None:
+    def _reserve_volumes(self, decision: Decision) -> None:
         if not isinstance(decision, Bind) or not decision.volumes:
             return
         cache, namespace = self.state.engine.cache, decision.namespace
@@ -344,7 +344,7 @@ class Playback:
         cache.storage.ledger.close({decision.uid})
 
 
-# Placements of pods and admissions of jobs; nothing else has consequences.
+# Placements of pods and admissions of jobs. Nothing else affects later sessions.
 _Effects = tuple[set[tuple[str, str, bool]], dict[str, int]]
 
 

@@ -1,1 +1,1 @@
-"""What-if requests: trials in replica processes, so that live sessions never wait."""
+"""What-if requests: trials in replica processes, which delay no live session."""

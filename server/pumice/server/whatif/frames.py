@@ -1,6 +1,6 @@
-"""Frames between a core and its replica processes: pickled tuples, each after its length.
+"""Frames between a core and its replica processes: pickled tuples with a length prefix.
 
-Both ends are this program; data from outside is never unpickled.
+Both ends are this program. Data of other programs is never unpickled.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 LENGTH_BYTES = 4
-# The first word of a frame. To a replica: its state, named after the methods that apply it,
+# The first element of a frame. To a replica: changes of its state, named after methods of Replica,
 STATE_VERBS = (
     *("begin", "add_objects", "complete"),
     *("on_connection", "on_snapshot_begin", "on_batch", "on_snapshot_end"),
     *("on_skipped_session", "on_session"),
 )
-# and questions.
+# and requests.
 SCHEDULE, GATHER_FACTS, CANCEL, PING = "schedule", "gather_facts", "cancel", "ping"
 ESTIMATE = "estimate"
-# From it.
+# From a replica: the result of a request.
 ANSWER, FAILED = "answer", "failed"
 
 

@@ -1,4 +1,4 @@
-"""What would become of the jobs of a request, after the sessions of its trial."""
+"""The results of the jobs of a request, after the sessions of its trial."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from dataclasses import dataclass, field, replace
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.model.status import TaskStatus
-from pumice.server.explaining.facts import Facts, Subject
-from pumice.server.explaining.names import nearest_names
-from pumice.server.explaining.trial_explanation import explain_in_trial
+from pumice.server.explaining.explanation import explain_in_trial
+from pumice.server.explaining.facts import Facts, Subject, nearest_names
 from pumice.server.state import ClusterState
-from pumice.server.whatif.empty_cluster import EmptyCluster
 from pumice.server.whatif.request_objects import RequestObjects
 from pumice.server.whatif.shortages import shortages_of
-from pumice.server.whatif.verdicts import held_back, limited, verdict_of
+from pumice.server.whatif.verdicts import EmptyCluster, is_held, is_limited, verdict_of
 from pumice.server.wire import write_decision, write_reason
 from pumice.v1 import job_result_pb2 as pb
 from pumice.v1.explanation_pb2 import Explanation
 from pumice.v1.scheduling_service_pb2 import ExplainedObject
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
-# Waiting jobs that are explained, and compared with an empty cluster; others have their reasons.
+# Number of waiting jobs with an explanation and a verdict. Others have only their reasons.
 MAX_EXPLAINED_JOBS = 20
-# Gang members that are placed before the one that is explained: of a single job, and of several.
-_EARLIER_OF_ONE, _EARLIER_OF_MANY = 20_000, 1_000
+# Number of gang members that are placed before the explained one, for one job and for several.
+_EARLIER_ONE_JOB, _EARLIER_MANY_JOBS = 20_000, 1_000
 _NEAREST_NODES = 5
-# Nodes and pods that a sentence names.
-_NAMED = 3
+# Number of nodes or pods that a sentence names.
+_SHOWN_NAMES = 3
 
 
 @dataclass(slots=True)
@@ -37,7 +35,7 @@ class TrialDecisions:
 
     placed: dict[str, list[Bind]] = field(default_factory=dict)
     evictions: dict[str, list[Evict]] = field(default_factory=dict)
-    # Jobs for which the last session evicts.
+    # Jobs for which the last session evicted pods.
     evicting: set[str] = field(default_factory=set)
 
     def add(self, result: SessionResult) -> None:
@@ -51,38 +49,38 @@ class TrialDecisions:
 
 
 class JobResults:
-    """Makes the results of a trial, one for each job."""
+    """Makes the result of each job of a trial."""
 
     def __init__(
         self, state: ClusterState, request: RequestObjects, decisions: TrialDecisions, now_ns: int
     ) -> None:
         self._state = state
-        self._asked = request
+        self._request = request
         self._decisions = decisions
         self._now_ns = now_ns
         self._waits = {wait.job: wait.reasons for wait in state.engine.waits}
         self._empty: EmptyCluster | None = None
         self._explained = 0
-        self._earlier = _EARLIER_OF_ONE
+        self._earlier = _EARLIER_ONE_JOB
 
     def all(self) -> Iterator[pb.JobResult]:
-        """Those of the request's jobs; without jobs in it, of all jobs with decisions or waits."""
-        asked = self._asked
-        jobs: Iterable[str] = asked.jobs
-        if not asked.jobs and not asked.loose_pods:
+        """The results of the request's jobs, or of all jobs with decisions or waits."""
+        request = self._request
+        jobs: Iterable[str] = request.jobs
+        if not request.jobs and not request.loose_pods:
             made = (*self._decisions.placed, *self._decisions.evictions, *self._waits)
             jobs = dict.fromkeys(name for name in made if name)
         if sum(job in self._waits for job in jobs) > 1:
-            self._earlier = _EARLIER_OF_MANY
+            self._earlier = _EARLIER_MANY_JOBS
         for name in jobs:
             yield self._result(name)
-        for key, uid in asked.loose_pods.items():
+        for key, uid in request.loose_pods.items():
             found = self._loose(key, uid)
             if found is not None:
                 yield found
 
     def explained(self, wanted: Iterable[ExplainedObject]) -> Iterator[Explanation]:
-        """Explanations of the jobs and pods that a request names."""
+        """Explanations of the jobs and pods that the request names."""
         for each in wanted:
             is_pod = each.WhichOneof("subject") == "pod"
             named = each.pod if is_pod else each.job
@@ -91,7 +89,7 @@ class JobResults:
             explanation, facts = explain_in_trial(self._state, subject, self._waits, self._now_ns)
             if not facts.job and not facts.pod:
                 near = ", ".join(nearest_names(subject.key, facts.names))
-                self._asked.problems.error(
+                self._request.problems.error(
                     "is neither in the request nor in the cluster, so it was not explained",
                     kind="pod" if is_pod else "job",
                     key=subject.key,
@@ -111,9 +109,9 @@ class JobResults:
         result.evictions.extend(write_decision(each).evict for each in evictions)
         counts = _counts(job)
         result.pending_count = counts.get(TaskStatus.PENDING, 0)
-        if name in self._asked.invalid_jobs:
+        if name in self._request.invalid_jobs:
             result.verdict = pb.JOB_VERDICT_INVALID
-            result.sentence = f"{name} has objects that cannot be used; see the problems."
+            result.sentence = f"{name} has invalid objects; see the problems."
             return result
         placed = sum(counts.get(status, 0) for status in _PLACED)
         if placed and not result.pending_count:
@@ -126,14 +124,14 @@ class JobResults:
         return result
 
     def _is_examined(self, job: Job) -> bool:
-        """Whether a session has said something about the job, or placed some of it."""
+        """Whether a session gave reasons for the job, or placed pods of it."""
         return job.id in self._waits or job.id in self._decisions.placed
 
-    # Jobs that no session examines.
+    # Jobs that no session examined.
 
     def _set_not_examined(self, result: pb.JobResult, job: Job | None) -> None:
         cache = self._state.engine.cache
-        uids = self._asked.jobs.get(result.job, [])
+        uids = self._request.jobs.get(result.job, [])
         foreign = [cache.foreign[uid] for uid in uids if uid in cache.foreign]
         result.verdict = pb.JOB_VERDICT_NOT_EXAMINED
         waiting = [pod for pod in foreign if not pod.node_name]
@@ -144,20 +142,20 @@ class JobResults:
             result.sentence = f"{result.job}: {len(waiting)} of its pods {whose}."
         elif job is not None and job.group is None:
             result.sentence = (
-                f"{result.job}: this PodGroup is neither in the request nor in the cluster."
+                f"{result.job}: the PodGroup is neither in the request nor in the cluster."
             )
         elif result.pending_count:
             result.sentence = (
-                f"{result.job}: no session examined its {result.pending_count} pending pods; more "
-                "sessions may."
+                f"{result.job}: no session examined its {result.pending_count} pending pods; a later "
+                "session may."
             )
         elif job is None or not job.index.tasks:
             result.sentence = f"{result.job} has no pods."
         else:
-            result.sentence = f"{result.job} has no pods that wait."
+            result.sentence = f"{result.job} has no pending pods."
 
     def _loose(self, key: str, uid: str) -> pb.JobResult | None:
-        """A pod without a PodGroup; None: it needs no node."""
+        """The result of a pod without a PodGroup; None: the pod is placed already."""
         cache = self._state.engine.cache
         task = cache.tasks.get(uid)
         pod = task.pod if task is not None else cache.foreign.get(uid)
@@ -166,7 +164,7 @@ class JobResults:
         result = pb.JobResult(job=key, verdict=pb.JOB_VERDICT_NOT_EXAMINED, pending_count=1)
         name = pod.spec.scheduler_name
         result.sentence = (
-            f"{key} is in no PodGroup, so it is not scheduled."
+            f"{key} has no PodGroup, so it is not scheduled."
             if task is not None
             else f"{key} belongs to another scheduler ({name or 'none'})."
         )
@@ -180,7 +178,7 @@ class JobResults:
         if self._explained > MAX_EXPLAINED_JOBS:
             result.reasons.extend(map(write_reason, reasons))
             result.sentence = (
-                f"{job.id} waits; only the first {MAX_EXPLAINED_JOBS} jobs that wait are explained."
+                f"{job.id} waits; only the first {MAX_EXPLAINED_JOBS} waiting jobs are explained."
             )
             return
         namespace, _, name = job.id.partition("/")
@@ -197,10 +195,10 @@ class JobResults:
             result.verdict = pb.JOB_VERDICT_AFTER_EVICTIONS
             result.sentence = _after_evictions(result)
         else:
-            result.verdict = self._why(job, facts)
+            result.verdict = self._verdict(job, facts)
 
-    def _why(self, job: Job, facts: Facts) -> pb.JobVerdict.ValueType:
-        if held_back(facts.reasons):
+    def _verdict(self, job: Job, facts: Facts) -> pb.JobVerdict.ValueType:
+        if is_held(facts.reasons):
             return pb.JOB_VERDICT_HELD
         if facts.too_large or not facts.node_count:
             return pb.JOB_VERDICT_NEVER_FITS
@@ -209,7 +207,7 @@ class JobResults:
             self._empty = EmptyCluster(self._state)
         alone = self._empty.why_not(job, self._now_ns)
         if not alone:
-            at_limit = limited(facts.reasons, total)
+            at_limit = is_limited(facts.reasons, total)
             return pb.JOB_VERDICT_AT_LIMIT if at_limit else pb.JOB_VERDICT_NOT_NOW
         return verdict_of(job, alone, total)
 
@@ -222,18 +220,18 @@ def _counts(job: Job | None) -> dict[TaskStatus, int]:
 
 def _after_evictions(result: pb.JobResult) -> str:
     pods = [f"{each.namespace}/{each.name}" for each in result.evictions]
-    shown = ", ".join(pods[:_NAMED])
-    if len(pods) > _NAMED:
-        shown += f" and {len(pods) - _NAMED} more pods"
-    return f"{result.job} would start when the pods are gone that are evicted for it: {shown}."
+    shown = ", ".join(pods[:_SHOWN_NAMES])
+    if len(pods) > _SHOWN_NAMES:
+        shown += f" and {len(pods) - _SHOWN_NAMES} more pods"
+    return f"{result.job} would start after these pods are evicted: {shown}."
 
 
 def _placed(name: str, result: pb.JobResult, placed: int) -> str:
     nodes = list(dict.fromkeys(each.node for each in result.placed))
     if not nodes:
-        return f"{name} has all of its pods placed already."
-    shown = ", ".join(nodes[:_NAMED])
-    if len(nodes) > _NAMED:
-        shown += f" and {len(nodes) - _NAMED} more nodes"
+        return f"all pods of {name} are placed already."
+    shown = ", ".join(nodes[:_SHOWN_NAMES])
+    if len(nodes) > _SHOWN_NAMES:
+        shown += f" and {len(nodes) - _SHOWN_NAMES} more nodes"
     pods = "its pod" if placed == 1 else f"all of its {placed} pods"
     return f"{name} would be placed: {pods} on {shown}."

@@ -1,4 +1,4 @@
-"""Problems of a request: what was left out of it, and what was perhaps not meant."""
+"""Problems of a request: objects that were omitted, and objects that may be mistakes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pumice.v1.job_result_pb2 import (
 )
 from pumice.v1.object_pb2 import RejectedObject
 
-# Problems that an answer lists; a last one tells how many more there are.
+# Number of problems in a response. One more has the number of the others.
 MAX_PROBLEMS = 100
 
 
-class Named(TypedDict, total=False):
-    """What a problem is about."""
+class ProblemSubject(TypedDict, total=False):
+    """The object and field of a problem."""
 
     source: str
     kind: str
@@ -30,18 +30,18 @@ class Named(TypedDict, total=False):
 
 
 class Problems:
-    """Collects problems; equal ones are listed once."""
+    """Collects problems without duplicates."""
 
     def __init__(self) -> None:
         self._errors: dict[bytes, RequestProblem] = {}
         self._warnings: dict[bytes, RequestProblem] = {}
 
-    def error(self, problem: str, **named: Unpack[Named]) -> None:
-        """What it is about was left out."""
+    def error(self, problem: str, **named: Unpack[ProblemSubject]) -> None:
+        """Adds a problem because of which an object was omitted."""
         self._add(self._errors, PROBLEM_SEVERITY_ERROR, problem, named)
 
-    def warn(self, problem: str, **named: Unpack[Named]) -> None:
-        """What it is about was used, perhaps not as it was meant."""
+    def warn(self, problem: str, **named: Unpack[ProblemSubject]) -> None:
+        """Adds a problem of an object that was used, but may be a mistake."""
         self._add(self._warnings, PROBLEM_SEVERITY_WARNING, problem, named)
 
     def add_manifest_error(self, error: ManifestError) -> None:
@@ -55,7 +55,7 @@ class Problems:
         )
 
     def add_rejected(self, rejected: RejectedObject, source: str, count: int) -> None:
-        """Adds objects that were rejected for the same reason, of which one is given."""
+        """Adds ``count`` objects that were rejected for the same reason, of which one is given."""
         more = f" (and {count - 1} more objects)" if count > 1 else ""
         self.error(
             f"{rejected.reason}{more}",
@@ -67,7 +67,7 @@ class Problems:
 
     def add_ignored(self, ignored: IgnoredObject) -> None:
         self.warn(
-            f"{ignored.api_version} {ignored.kind} is not read by a scheduler and has no effect here",
+            f"a scheduler does not read {ignored.api_version} {ignored.kind}, so it has no effect",
             source=ignored.source,
             kind=ignored.kind,
             key=ignored.name,
@@ -77,7 +77,7 @@ class Problems:
         self.warn(note.text, source=note.source, kind=note.kind, key=note.name, field=note.field)
 
     def all(self) -> Iterable[RequestProblem]:
-        """Errors first."""
+        """All problems, errors first."""
         found = [*self._errors.values(), *self._warnings.values()]
         yield from found[:MAX_PROBLEMS]
         more = found[MAX_PROBLEMS:]
@@ -89,7 +89,7 @@ class Problems:
         to: dict[bytes, RequestProblem],
         severity: ProblemSeverity.ValueType,
         problem: str,
-        named: Named,
+        named: ProblemSubject,
     ) -> None:
         made = RequestProblem(severity=severity, problem=problem, **named)
         to.setdefault(made.SerializeToString(deterministic=True), made)

@@ -1,4 +1,4 @@
-"""The core's end of a replica process: starts, feeds, asks and ends it. All on the loop."""
+"""The core's connection to a replica process. Everything here runs on the loop."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
+from pumice.server.estimating.forecasts import ForecastRequest, LevelForecast
 from pumice.server.estimating.levels import LEVELS
-from pumice.server.estimating.questions import EstimateQuestion, LevelForecast
 from pumice.server.explaining.facts import Facts, Subject
 from pumice.server.limits import Limits
 from pumice.server.whatif import frames
 
 log = logging.getLogger("pumice.server")
-# Bytes that may wait for a replica that does not keep up; then it ends, and another is started.
+# Queued bytes above which a replica that does not keep up is ended.
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-# Objects that are pickled at once: other threads wait meanwhile.
+# Number of objects that are pickled at once, because other threads wait in the meantime.
 _OBJECTS_AT_ONCE = 100
 _END_SECONDS = 5.0
-# Live sessions have precedence.
+# Live sessions have priority over replicas.
 _NICENESS = 5
 _PROGRAM = f"import os; os.nice({_NICENESS}); from pumice.server.whatif.replica_process import main; main()"
-# How long a replica may take to apply the checkpoint of a large cluster.
+# Time within which a replica must apply the checkpoint of a large cluster.
 _CHECKPOINT_SECONDS = 300.0
 
 
 class ReplicaConnection:
-    """One replica process and the questions that it has not answered yet."""
+    """Starts one replica process, sends it state and requests, and ends it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,8 +41,8 @@ class ReplicaConnection:
         self._spawning: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        # Frames that wait while the checkpoint is being sent; None: it has been sent.
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        # Frames that are queued until the checkpoint is sent; None: it has been sent.
         self._backlog: deque[tuple[Any, ...]] | None = None
         # Whether the replica has applied the checkpoint.
         self._is_complete = False
@@ -51,8 +51,8 @@ class ReplicaConnection:
 
     @property
     def idle_seconds(self) -> float:
-        """Seconds since the last question was answered; 0 while one is open."""
-        return 0.0 if self._asked else asyncio.get_running_loop().time() - self._used
+        """Seconds since the last response; 0 while a request is pending."""
+        return 0.0 if self._pending else asyncio.get_running_loop().time() - self._used
 
     def touch(self) -> None:
         """Resets the idle time."""
@@ -64,11 +64,11 @@ class ReplicaConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Has a complete copy of its cluster."""
+        """Whether the replica has a complete copy of its cluster."""
         return self.is_alive and self._is_complete
 
     async def start(self) -> None:
-        """Starts the process; a caller that is cancelled meanwhile leaves it to stop()."""
+        """Starts the process. If the caller is cancelled, stop() ends the process."""
         if self._ended:
             raise errors.TrialLostError
         self._spawning = asyncio.create_task(self._spawn())
@@ -87,11 +87,11 @@ class ReplicaConnection:
             self._close_pipe()
 
     def queue_frames(self) -> None:
-        """Queues frames until the checkpoint has been sent."""
+        """Queues all frames until the checkpoint has been sent."""
         self._backlog = deque()
 
     async def send_checkpoint(self, values: dict[str, Any], objects: list[Any]) -> None:
-        """Pickles on another thread: objects never change, so sessions may run meanwhile."""
+        """Pickles on another thread. Objects never change, so sessions may run at the same time."""
         self._write(await asyncio.to_thread(frames.pack, "begin", values))
         for start in range(0, len(objects), _OBJECTS_AT_ONCE):
             part = objects[start : start + _OBJECTS_AT_ONCE]
@@ -101,7 +101,7 @@ class ReplicaConnection:
         backlog, self._backlog = self._backlog or deque(), None
         for frame in backlog:
             self.send(*frame)
-        await self._question(_CHECKPOINT_SECONDS, frames.PING)
+        await self._request(_CHECKPOINT_SECONDS, frames.PING)
         self._is_complete = True
 
     def send(self, *frame: Any) -> None:
@@ -119,7 +119,7 @@ class ReplicaConnection:
         process.stdin.write(data)
         waiting = process.stdin.transport.get_write_buffer_size()
         if self._backlog is None and waiting > MAX_WAITING_BYTES:
-            log.warning("%s: its replica does not keep up and is ended", self._name)
+            log.warning("%s: the replica does not keep up and is ended", self._name)
             self.end()
 
     async def _drain(self) -> None:
@@ -128,59 +128,59 @@ class ReplicaConnection:
             with suppress(ConnectionError):
                 await process.stdin.drain()
 
-    # Questions.
+    # Requests.
 
     async def schedule(self, request: bytes, now_ns: int, seconds: float, limits: Limits) -> bytes:
-        """The answer to a ScheduleRequest."""
+        """The serialized response to a ScheduleRequest."""
         most = (int(seconds) + 1, limits.trial_memory_bytes, limits.trial_objects)
-        answer = await self._question(seconds, frames.SCHEDULE, request, now_ns, *most)
+        answer = await self._request(seconds, frames.SCHEDULE, request, now_ns, *most)
         assert isinstance(answer, bytes)
         return answer
 
     async def gather_facts(self, subject: Subject, now_ns: int, seconds: float) -> Facts:
-        answer = await self._question(seconds, frames.GATHER_FACTS, subject, now_ns)
+        answer = await self._request(seconds, frames.GATHER_FACTS, subject, now_ns)
         assert isinstance(answer, Facts)
         return answer
 
     async def estimate(
-        self, question: EstimateQuestion, now_ns: int, seconds: float, memory_bytes: int
+        self, request: ForecastRequest, now_ns: int, seconds: float, memory_bytes: int
     ) -> list[LevelForecast]:
         """The forecasts of all levels, on the same state."""
-        asked = self._register(len(LEVELS))
+        pending = self._register(len(LEVELS))
         most = (int(seconds) + 1, memory_bytes)
-        self.send(frames.ESTIMATE, tuple(asked), question, now_ns, *most)
-        return await self._wait(asked, seconds)
+        self.send(frames.ESTIMATE, tuple(pending), request, now_ns, *most)
+        return await self._wait(pending, seconds)
 
-    async def _question(self, seconds: float, verb: str, *values: Any) -> Any:
-        asked = self._register(1)
-        self.send(verb, *asked, *values)
-        (answer,) = await self._wait(asked, seconds)
+    async def _request(self, seconds: float, verb: str, *values: Any) -> Any:
+        pending = self._register(1)
+        self.send(verb, *pending, *values)
+        (answer,) = await self._wait(pending, seconds)
         return answer
 
     def _register(self, count: int) -> dict[int, asyncio.Future[Any]]:
-        """Futures for the answers to so many questions, by id."""
+        """Futures for the responses to ``count`` requests, by id."""
         if not self.is_alive:
             raise errors.TrialLostError
         loop = asyncio.get_running_loop()
-        asked = {next(self._ids): loop.create_future() for _ in range(count)}
-        self._asked |= asked
-        return asked
+        pending = {next(self._ids): loop.create_future() for _ in range(count)}
+        self._pending |= pending
+        return pending
 
-    async def _wait(self, asked: dict[int, asyncio.Future[Any]], seconds: float) -> list[Any]:
-        """Cancels the work when the caller is cancelled, the time is over or one of them fails."""
+    async def _wait(self, pending: dict[int, asyncio.Future[Any]], seconds: float) -> list[Any]:
+        """Waits for all responses. Cancels the others on timeout, cancellation or failure."""
         try:
             async with asyncio.timeout(seconds):
-                return [await future for future in asked.values()]
+                return [await future for future in pending.values()]
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:
             self.touch()
-            for id_, future in asked.items():
-                del self._asked[id_]
+            for id_, future in pending.items():
+                del self._pending[id_]
                 if not future.done() or future.cancelled():
                     self.send(frames.CANCEL, id_)
                 else:
-                    # Read here: another one may have failed first.
+                    # Retrieved here, because another one may have failed first.
                     future.exception()
 
     async def _read(self) -> None:
@@ -190,15 +190,15 @@ class ReplicaConnection:
         try:
             while True:
                 length = int.from_bytes(await stdout.readexactly(frames.LENGTH_BYTES), "big")
-                self._answered(*pickle.loads(await stdout.readexactly(length)))
+                self._handle_result(*pickle.loads(await stdout.readexactly(length)))
         except (asyncio.IncompleteReadError, ConnectionError):
             if not self._ended:
-                log.warning("%s: its replica ended by itself", self._name)
+                log.warning("%s: the replica ended unexpectedly", self._name)
         finally:
             self.end()
 
-    def _answered(self, verb: str, id_: int, *values: Any) -> None:
-        future = self._asked.get(id_)
+    def _handle_result(self, verb: str, id_: int, *values: Any) -> None:
+        future = self._pending.get(id_)
         if future is None or future.done():
             return
         if verb == frames.ANSWER:
@@ -206,14 +206,14 @@ class ReplicaConnection:
         else:
             future.set_exception(errors.TrialFailedError(*values))
 
-    # The end.
+    # End.
 
     def end(self) -> None:
-        """Closes the pipe, which ends the process with all its trials."""
+        """Closes the pipe, which ends the process and its trials."""
         if self._ended:
             return
         self._ended = True
-        for future in self._asked.values():
+        for future in self._pending.values():
             if not future.done():
                 future.set_exception(errors.TrialLostError())
         self._close_pipe()
@@ -223,7 +223,7 @@ class ReplicaConnection:
             self._process.stdin.close()
 
     async def stop(self) -> None:
-        """Ends the process, also one that is being started, and waits for its end."""
+        """Ends the process, even one that is being started, and waits for its end."""
         self.end()
         if self._spawning is not None:
             await asyncio.gather(self._spawning, return_exceptions=True)

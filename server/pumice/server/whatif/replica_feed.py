@@ -1,4 +1,4 @@
-"""Feeds a replica: all that its cluster receives and decides, sent to its process."""
+"""Sends the changes of a cluster to its replica process."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pumice.core.decisions import (
     SessionResult,
 )
 from pumice.core.deltas import ClusterObject
+from pumice.server.clusters import Cluster
 from pumice.server.served import ServedCluster
 from pumice.server.state import ClusterState
 from pumice.server.whatif.replica_connection import ReplicaConnection
@@ -25,27 +26,53 @@ _RESUMES = cluster_service_pb2.WELCOME_MODE_RESUME
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCheckpoint:
-    """A cluster between two sessions: the state that a replica starts with."""
+    """The state of a cluster with which a replica starts."""
 
     values: dict[str, Any]
     objects: list[ClusterObject]
 
 
 class ReplicaFeed:
-    """An observer of a cluster; it is called on the owner's thread and sends on the loop."""
+    """The replica of one cluster: an observer that sends all changes to the replica process."""
 
-    def __init__(self, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection = connection
+    def __init__(
+        self, cluster: Cluster, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.cluster = cluster
+        self.connection = connection
         self._loop = loop
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the process runs and gets the changes of the cluster."""
+        return self.connection.is_alive and self in self.cluster.served.observers
+
+    def begin(self, served: ServedCluster) -> ReplicaCheckpoint | None:
+        """Begins to observe the cluster; returns the checkpoint that precedes the changes.
+
+        Runs on the owner's thread. None: a snapshot is being received.
+        """
+        if not served.is_settled or served.state.effective is None:
+            return None
+        with served.views.while_busy(served.state):
+            checkpoint = served.state.engine.checkpoint()
+        served.observers.add(self)
+        values = {
+            "configuration": served.state.effective.message.SerializeToString(),
+            "capabilities": tuple(served.state.capabilities),
+            "seq": served.state.applied_seq,
+            "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
+        }
+        return ReplicaCheckpoint(values, list(checkpoint.objects))
 
     def _send(self, *frame: Any) -> None:
         # The loop may be closed already when the process ends.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._connection.send, *frame)
+            self._loop.call_soon_threadsafe(self.connection.send, *frame)
 
     def _end(self) -> None:
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._connection.end)
+            self._loop.call_soon_threadsafe(self.connection.end)
 
     def on_connection(
         self,
@@ -61,7 +88,7 @@ class ReplicaFeed:
         if kinds:
             self._send("on_snapshot_begin", frozenset(kinds))
         else:
-            # The next question starts a replica of the new snapshot.
+            # The next request starts a replica of the new snapshot.
             self._end()
 
     def on_batch(
@@ -71,7 +98,7 @@ class ReplicaFeed:
         now_ns: int,
     ) -> None:
         def send() -> None:
-            self._connection.send("on_batch", batch.SerializeToString(), now_ns)
+            self.connection.send("on_batch", batch.SerializeToString(), now_ns)
 
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(send)
@@ -79,7 +106,7 @@ class ReplicaFeed:
     def on_configuration(
         self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
     ) -> None:
-        """The replica reads the configuration from the batch."""
+        """Does nothing, because the replica reads the configuration from the batch."""
 
     def on_snapshot_end(
         self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
@@ -114,22 +141,3 @@ class ReplicaFeed:
             *("on_session", result.session, result.now_ns, orders, statuses),
             *(ledger, times, devices),
         )
-
-
-def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:
-    """On the owner's thread: returns the cluster as it is now and feeds the replica from now on.
-
-    None while a snapshot is being received.
-    """
-    if not served.is_settled or served.state.effective is None:
-        return None
-    with served.views.while_busy(served.state):
-        checkpoint = served.state.engine.checkpoint()
-    served.observers.add(feed)
-    values = {
-        "configuration": served.state.effective.message.SerializeToString(),
-        "capabilities": tuple(served.state.capabilities),
-        "seq": served.state.applied_seq,
-        "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
-    }
-    return ReplicaCheckpoint(values, list(checkpoint.objects))

@@ -1,4 +1,4 @@
-"""The replica processes of a core: one for every cluster that is asked about, one for inline requests."""
+"""The replica processes of a core: one per cluster with requests, and one for inline requests."""
 
 from __future__ import annotations
 
@@ -9,45 +9,32 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster
 from pumice.server.core_environment import ReplicaOptions
 from pumice.server.whatif.replica_connection import ReplicaConnection
-from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed, start_feed
+from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed
 
 log = logging.getLogger("pumice.server")
 _INLINE = "inline requests"
 _SECOND_NS = 1_000_000_000
-# How often in its idle time a replica is checked for use.
+# Number of checks within the idle time.
 _CHECKS_WHILE_IDLE = 4
 
 
-class _ClusterReplica:
-    """The replica of one cluster: its process and its feed."""
-
-    def __init__(self, cluster: Cluster, connection: ReplicaConnection, feed: ReplicaFeed) -> None:
-        self.cluster = cluster
-        self.connection = connection
-        self.feed = feed
-
-    @property
-    def is_current(self) -> bool:
-        return self.connection.is_alive and self.feed in self.cluster.served.observers
-
-
 class ReplicaPool:
-    """Starts replicas when they are first needed, or with their clusters, and ends idle ones."""
+    """Starts replicas on demand or with their clusters, and ends idle ones."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._options = options
         self._reaping: asyncio.Task[None] | None = None
         self._inline: ReplicaConnection | None = None
-        self._by_cluster: dict[str, _ClusterReplica] = {}
+        self._by_cluster: dict[str, ReplicaFeed] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        # Connections that have not been told to stop.
+        # Connections that are not being stopped.
         self._connections: set[ReplicaConnection] = set()
         self._stopping: set[asyncio.Task[None]] = set()
         self._closed = False
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     async def inline(self) -> ReplicaConnection:
-        """The process for requests that contain all their objects."""
+        """The process for inline requests, started if it does not run."""
         async with self._locks.setdefault("", asyncio.Lock()):
             if self._inline is None or not self._inline.is_alive:
                 if self._inline is not None:
@@ -67,7 +54,7 @@ class ReplicaPool:
         return connection
 
     async def of(self, cluster: Cluster) -> ReplicaConnection:
-        """The replica of a cluster, started if there is none; it has applied all ops so far."""
+        """The replica of a cluster, started if it does not run. It has applied all ops so far."""
         async with self._locks.setdefault(cluster.name, asyncio.Lock()):
             known = self._by_cluster.get(cluster.name)
             if known is not None and known.cluster is cluster and known.is_current:
@@ -83,7 +70,7 @@ class ReplicaPool:
             self.ready(cluster)
 
     def ready(self, cluster: Cluster) -> ReplicaConnection | None:
-        """The replica of a cluster if it can answer now; None: it is being started."""
+        """The replica of a cluster if it is ready; None: it is being started."""
         known = self._by_cluster.get(cluster.name)
         if known is not None and known.cluster is cluster and known.is_current:
             known.connection.touch()
@@ -97,14 +84,14 @@ class ReplicaPool:
         try:
             await self.of(cluster)
         except Exception as error:
-            log.debug("%s: no replica: %s", cluster.name, error)
+            log.debug("%s: cannot start a replica: %s", cluster.name, error)
         finally:
             self._starting.pop(cluster.name, None)
 
     async def _start(self, cluster: Cluster) -> ReplicaConnection:
         loop = asyncio.get_running_loop()
         connection = self._new_connection(cluster.name)
-        replica = _ClusterReplica(cluster, connection, ReplicaFeed(connection, loop))
+        replica = ReplicaFeed(cluster, connection, loop)
         connection.queue_frames()
         try:
             checkpoint, _ = await asyncio.gather(_checkpoint(replica), _start_early(replica))
@@ -125,7 +112,7 @@ class ReplicaPool:
             self._reaping = asyncio.get_running_loop().create_task(self._reap())
 
     async def _reap(self) -> None:
-        """Runs while there are replicas."""
+        """Ends idle replicas, until none is left."""
         idle_seconds = self._options.idle_ns / _SECOND_NS
         while self._inline is not None or self._by_cluster:
             await asyncio.sleep(idle_seconds / _CHECKS_WHILE_IDLE)
@@ -133,14 +120,14 @@ class ReplicaPool:
                 connection = replica.connection
                 unused = connection.is_ready and connection.idle_seconds > idle_seconds
                 if unused and not self._options.at_start:
-                    log.info("%s: its replica is idle and ends", replica.cluster.name)
+                    log.info("%s: the replica is idle and is ended", replica.cluster.name)
                     self._drop(replica)
             if self._inline is not None and self._inline.idle_seconds > idle_seconds:
                 self._stop_connection(self._inline)
                 self._inline = None
 
     def forget(self, cluster: Cluster) -> None:
-        """Ends the replica of a cluster that the core forgets."""
+        """Ends the replica of a removed cluster."""
         replica = self._by_cluster.get(cluster.name)
         if replica is not None and replica.cluster is cluster:
             self._drop(replica)
@@ -148,9 +135,9 @@ class ReplicaPool:
         if lock is not None and not lock.locked():
             del self._locks[cluster.name]
 
-    def _drop(self, replica: _ClusterReplica) -> None:
-        observers, feed = replica.cluster.served.observers, replica.feed
-        replica.cluster.owner.post(lambda: observers.remove(feed))
+    def _drop(self, replica: ReplicaFeed) -> None:
+        observers = replica.cluster.served.observers
+        replica.cluster.owner.post(lambda: observers.remove(replica))
         if self._by_cluster.get(replica.cluster.name) is replica:
             del self._by_cluster[replica.cluster.name]
         self._stop_connection(replica.connection)
@@ -163,7 +150,7 @@ class ReplicaPool:
         return connection
 
     def _stop_connection(self, connection: ReplicaConnection) -> None:
-        """Stops a connection, once."""
+        """Stops a connection, unless it is being stopped already."""
         if connection not in self._connections:
             return
         self._connections.remove(connection)
@@ -172,7 +159,7 @@ class ReplicaPool:
         task.add_done_callback(self._stopping.discard)
 
     async def stop(self) -> None:
-        """Returns when no process is left, also none that a request is just starting."""
+        """Ends all processes, including those that are being started, and waits for them."""
         self._closed = True
         ending = [*self._starting.values(), *([self._reaping] if self._reaping else [])]
         for task in ending:
@@ -185,16 +172,15 @@ class ReplicaPool:
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
 
-async def _checkpoint(replica: _ClusterReplica) -> ReplicaCheckpoint:
-    """Taken by the owner, between two sessions."""
-    cluster, feed = replica.cluster, replica.feed
-    checkpoint = await cluster.owner.ask(lambda served: start_feed(served, feed))
+async def _checkpoint(replica: ReplicaFeed) -> ReplicaCheckpoint:
+    """The checkpoint of the cluster, made by the owner between two sessions."""
+    checkpoint = await replica.cluster.owner.call(replica.begin)
     if checkpoint is None:
-        raise errors.NotReadyError(cluster.name)
+        raise errors.NotReadyError(replica.cluster.name)
     return checkpoint
 
 
-async def _start_early(replica: _ClusterReplica) -> None:
-    """Starts the process while a session keeps the owner busy, if a checkpoint can be expected."""
+async def _start_early(replica: ReplicaFeed) -> None:
+    """Starts the process while the owner makes the checkpoint, if the state is complete."""
     if replica.cluster.served.complete:
         await replica.connection.start()

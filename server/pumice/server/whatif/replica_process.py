@@ -1,9 +1,8 @@
-"""A replica process: it holds a copy of a cluster and forks for every trial.
+"""A replica process: it holds a copy of the state of a cluster, and forks for every trial.
 
-It reads frames from standard input and writes answers to standard output. The copy is kept up to
-date op by op. A trial runs in a fork, on memory that is shared until it is changed: trials do not
-disturb each other, and one that takes too long is killed. Without a cluster the process serves
-requests that contain all their objects.
+It reads frames from standard input and writes results to standard output. A trial runs in a fork,
+on memory that is shared until it is changed. So trials do not affect each other, and a trial that
+takes too long is killed. Without a cluster, the process serves inline requests.
 """
 
 from __future__ import annotations
@@ -22,20 +21,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
 from pumice.server.errors import LimitError
+from pumice.server.estimating.forecasts import forecast
 from pumice.server.estimating.levels import LEVELS
-from pumice.server.estimating.questions import forecast
 from pumice.server.explaining.facts import Subject, gather_facts
-from pumice.server.ops import NumberedOp, OpReader
-from pumice.server.plugins import installed_registry
-from pumice.server.state import ClusterState
 from pumice.server.status import status_of
 from pumice.server.whatif import frames
+from pumice.server.whatif.replica import Replica
 from pumice.server.whatif.trial import run_inline, run_trial
-from pumice.server.whatif.warming import Warming
-from pumice.v1 import configuration_pb2, delta_pb2
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
 _READ_BYTES = 1 << 20
@@ -43,117 +37,23 @@ _READ_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class _Trial:
-    """A running fork."""
+    """A running fork and its output so far."""
 
     id: int
     pid: int
     pipe: int
-    answer: bytearray
+    output: bytearray
     memory_bytes: int
 
 
-class Replica:
-    """A copy of the state of a cluster, kept up to date by frames from the core."""
-
-    def __init__(self) -> None:
-        self.registry = installed_registry()
-        self.state: ClusterState | None = None
-        self._reader = OpReader()
-        self._objects: list[Any] = []
-        self._start_values: dict[str, Any] = {}
-        self._held_decisions: frozenset[str] | None = None
-        self._kinds: frozenset[int] = frozenset()
-        self._pending: list[NumberedOp] = []
-
-    def begin(self, values: dict[str, Any]) -> None:
-        # Until the copy is complete there is nothing to collect and much to scan.
-        gc.disable()
-        self._start_values = values
-        self._objects = []
-
-    def add_objects(self, items: list[Any]) -> None:
-        self._objects += items
-
-    def complete(self) -> None:
-        """All objects have come: builds the state."""
-        base, state = self._start_values, ClusterState(self.registry, "whatif-")
-        state.configure(configuration_pb2.Configuration.FromString(base["configuration"]))
-        state.set_capabilities(base["capabilities"])
-        state.applied_seq = base["seq"]
-        checkpoint: Checkpoint = base["checkpoint"]
-        object.__setattr__(checkpoint, "objects", tuple(self._objects))
-        state.engine.restore(checkpoint)
-        self.state, self._objects, self._start_values = state, [], {}
-        gc.collect()
-        # The collector would touch, and so copy, pages that forks share.
-        gc.freeze()
-        gc.enable()
-
-    def on_connection(self, capabilities: tuple[int, ...], decision_ids: frozenset[str]) -> None:
-        if self.state is not None:
-            self.state.set_capabilities(capabilities)
-            self._held_decisions = decision_ids
-
-    def on_snapshot_begin(self, kinds: frozenset[int]) -> None:
-        self._kinds, self._pending = kinds, []
-
-    def on_batch(self, batch: bytes, now_ns: int) -> None:
-        if self.state is None:
-            return
-        message = delta_pb2.DeltaBatch.FromString(batch)
-        ops = self._reader.batch(message)
-        if self._kinds:
-            self._pending += ops
-        else:
-            self.state.apply(ops, now_ns)
-
-    def on_snapshot_end(self, seq: int, now_ns: int) -> None:
-        if self.state is None:
-            return
-        if self._kinds:
-            ops = self.state.resynced(self._kinds, self._pending, now_ns)
-            self.state.apply(ops, now_ns)
-        self._kinds, self._pending = frozenset(), []
-        self.state.applied_seq = max(self.state.applied_seq, seq)
-
-    def on_skipped_session(self, now_ns: int) -> None:
-        """Forgets lost and expired decisions, as the core does before every session."""
-        if self.state is None:
-            return
-        if self._held_decisions is not None:
-            self.state.engine.forget_lost(self._held_decisions, now_ns)
-            self._held_decisions = None
-        self.state.expire(now_ns)
-
-    def on_session(
-        self,
-        session: int,
-        now_ns: int,
-        orders: list[Any],
-        statuses: list[Any],
-        ledger: Any,
-        times: dict[str, int],
-        devices: Any,
-    ) -> None:
-        self.on_skipped_session(now_ns)
-        if self.state is not None:
-            self.state.engine.follow(session, now_ns, orders, statuses)
-            self.state.engine.cache.plugin_times.update(times)
-            if ledger is not None:
-                self.state.engine.cache.storage.ledger.restore(ledger)
-            if devices is not None:
-                self.state.engine.cache.devices.ledger.restore(devices)
-
-
 class ReplicaProcess:
-    """Reads frames, forks trials and forwards their answers."""
+    """Reads frames, forks trials and forwards their results."""
 
     def __init__(self, source: int, target: int) -> None:
         self._source = source
         self._target = target
         self._replica = Replica()
         self._frames = frames.FrameBuffer()
-        self._warming = Warming()
         self._trials: dict[int, _Trial] = {}
         self._selector = selectors.DefaultSelector()
         self._verbs: dict[str, Callable[..., None]] = {
@@ -176,7 +76,7 @@ class ReplicaProcess:
             while True:
                 for key, _ in self._selector.select():
                     if key.fd != self._source:
-                        # A frame that was read before this event may have ended the trial.
+                        # An earlier event may have ended the trial.
                         if key.data.id in self._trials:
                             self._collect(key.data)
                     elif not self._read():
@@ -192,7 +92,7 @@ class ReplicaProcess:
         return bool(data)
 
     def _gather_facts(self, id_: int, subject: Subject, now_ns: int) -> None:
-        """Takes a few milliseconds and changes nothing, so it needs no fork."""
+        """Collects facts without a fork, because this takes milliseconds and changes nothing."""
         assert self._replica.state is not None
         try:
             facts = gather_facts(self._replica.state, subject, now_ns)
@@ -202,7 +102,7 @@ class ReplicaProcess:
         _write_all(self._target, frame)
 
     def _ping(self, id_: int) -> None:
-        """Answers when all frames before this one were applied."""
+        """Responds after all earlier frames were applied."""
         _write_all(self._target, frames.pack(frames.ANSWER, id_, None))
 
     # Trials.
@@ -219,36 +119,35 @@ class ReplicaProcess:
         def work() -> bytes:
             return self._scheduled(request, now_ns, max_objects).SerializeToString()
 
-        if self._replica.state is not None:
-            self._warming.prepare(self._replica.state.engine, now_ns)
+        self._replica.warm(now_ns)
         self._fork(id_, work, seconds, memory_bytes)
 
     def _estimate(
-        self, ids: tuple[int, ...], question: Any, now_ns: int, seconds: int, memory_bytes: int
+        self, ids: tuple[int, ...], request: Any, now_ns: int, seconds: int, memory_bytes: int
     ) -> None:
-        """One fork for each level, all on the same state."""
+        """Forks once for each level, on the same state."""
         for id_, level in zip(ids, LEVELS, strict=True):
-            work = partial(forecast, self._replica, question, level, now_ns, seconds)
+            work = partial(forecast, self._replica, request, level, now_ns, seconds)
             self._fork(id_, work, seconds, memory_bytes)
 
     def _fork(self, id_: int, work: Callable[[], Any], seconds: int, memory_bytes: int) -> None:
-        """Works in a fork, and sends the result."""
+        """Runs ``work`` in a fork."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
                 os.close(reading)
-                _limit(seconds, memory_bytes)
-                _write_all(writing, _answer(id_, work))
+                _limit_resources(seconds, memory_bytes)
+                _write_all(writing, _run_work(id_, work))
             finally:
-                # Whatever happened: the fork must not continue as the replica.
+                # The fork must never continue as the replica.
                 os._exit(0)
         os.close(writing)
         trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray(), memory_bytes)
         self._selector.register(reading, selectors.EVENT_READ, trial)
 
     def _scheduled(self, request: bytes, now_ns: int, max_objects: int) -> ScheduleResponse:
-        """In the fork: nothing here is kept."""
+        """Runs a trial. In the fork."""
         parsed = ScheduleRequest.FromString(request)
         if parsed.WhichOneof("source") == "inline":
             return run_inline(parsed, self._replica.registry, now_ns, max_objects)
@@ -257,16 +156,16 @@ class ReplicaProcess:
 
     def _collect(self, trial: _Trial) -> None:
         data = os.read(trial.pipe, _READ_BYTES)
-        trial.answer += data
+        trial.output += data
         if data:
             return
-        answer = bytes(trial.answer)
+        output = bytes(trial.output)
         self._end(trial)
-        if not answer:
+        if not output:
             limit = trial.memory_bytes
             error = LimitError("bytes of memory of a trial", limit, limit + 1)
-            answer = _refusal(trial.id, error)
-        _write_all(self._target, answer)
+            output = _refusal(trial.id, error)
+        _write_all(self._target, output)
 
     def _cancel(self, id_: int) -> None:
         trial = self._trials.get(id_)
@@ -281,15 +180,15 @@ class ReplicaProcess:
         os.waitpid(trial.pid, 0)
 
 
-def _answer(id_: int, work: Callable[[], Any]) -> bytes:
-    """In the fork. Empty: it had too little memory."""
+def _run_work(id_: int, work: Callable[[], Any]) -> bytes:
+    """The frame with the result of ``work``. In the fork. Empty: it ran out of memory."""
     try:
         return frames.pack(frames.ANSWER, id_, work())
     except PumiceError as error:
         return _refusal(id_, error)
     except (MemoryError, DecodeError, SystemError):
-        # The core has read the bytes before: there was no memory for the message. C code of a
-        # library that gets no memory may fail without an exception, which is a SystemError.
+        # The core has parsed the bytes before, so a DecodeError means too little memory. C code
+        # without memory may fail without an exception, which becomes a SystemError.
         return b""
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
@@ -300,24 +199,24 @@ def _refusal(id_: int, error: PumiceError) -> bytes:
     return frames.pack(frames.FAILED, id_, str(error), status_of(error).SerializeToString())
 
 
-def _limit(seconds: int, memory_bytes: int) -> None:
-    """In the fork: how much time and memory it may use, beyond what it shares."""
+def _limit_resources(seconds: int, memory_bytes: int) -> None:
+    """Limits CPU time and memory beyond the shared memory. In the fork."""
     gc.disable()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 1))
-    # A core dump of a trial is of no use.
+    # No core dumps.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = _data_bytes() + memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _data_bytes() -> int:
-    """Writable memory that this process has already."""
+    """The size of the writable memory of this process."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
     except OSError:
-        # Not Linux: what it used at most.
+        # Not Linux: the peak memory.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -328,12 +227,12 @@ def _write_all(target: int, data: bytes) -> None:
 
 
 def main() -> None:
-    # The core handles signals, and ends this process by closing the pipe.
+    # The core handles signals. It ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     target = os.dup(sys.stdout.fileno())
-    # Output of plugins must not get between frames.
+    # Output of plugins must not mix with frames.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    # Broken: the core is gone.
+    # The pipe breaks when the core ends.
     with suppress(BrokenPipeError):
         ReplicaProcess(sys.stdin.fileno(), target).run()

@@ -1,4 +1,4 @@
-"""Checks of a request's objects: what is valid, but perhaps not what the caller means."""
+"""Warns about objects of a request that are valid, but may be mistakes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIP
 _PENDING = (POD_PHASE_UNSPECIFIED, POD_PHASE_PENDING)
 _UNIT = 1000
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-# Kubernetes has these in every cluster.
+# Every Kubernetes cluster has these.
 _OWN_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
-# Resources in other units than thousandths, and the ones of which a fraction is usual.
+# Resources that are not counted in thousandths, or of which fractions are normal.
 _OTHER_UNITS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _OTHER_PREFIXES = ("hugepages-", "attachable-volumes-")
 
 
 class RequestChecks:
-    """Collects warnings about objects; one about several pods of a job names the first."""
+    """Collects warnings about objects. A warning about several pods of a job names the first."""
 
     def __init__(self, state: ClusterState, problems: Problems) -> None:
         self._cache = state.engine.cache
@@ -39,21 +39,21 @@ class RequestChecks:
         self._fractions: set[tuple[str, str, str]] = set()
 
     def check_amounts(self, word: str, message: Any, source: str) -> None:
-        """Extended resources are counted in whole units, which are 1000 in messages."""
+        """Warns about fractions of extended resources. One unit is 1000 in messages."""
         if word == "pod":
             field, amounts = "spec.requests", message.spec.requests
         elif word == "node":
             field, amounts = "allocatable", message.allocatable
         else:
             return
-        # Of the pods of a job, which ask for the same, one is named.
+        # One warning for all pods of a job.
         owner = (word, getattr(message, "group_name", "") or message.name)
         for name, given in amounts.items():
             if given % _UNIT and _is_extended(name) and (*owner, name) not in self._fractions:
                 self._fractions.add((*owner, name))
                 part = f"{given / _UNIT:g} of a unit"
                 self._problems.warn(
-                    f"{part} is requested, and Kubernetes allows whole units only"
+                    f"{part} is requested, but Kubernetes allows whole units only"
                     if source
                     else f"{given} is {part}: amounts are in thousandths, and one unit is {_UNIT}",
                     source=source,
@@ -62,8 +62,8 @@ class RequestChecks:
                     field=f"{field}[{name}]",
                 )
 
-    def note(self, word: str, message: Any, source: str) -> None:
-        """Notes an object of the request."""
+    def add(self, word: str, message: Any, source: str) -> None:
+        """Adds an object of the request."""
         kind = _KINDS[word]
         if kind not in READ_KINDS:
             self._problems.warn(
@@ -90,7 +90,7 @@ class RequestChecks:
         if is_name(message.name) and (not namespace or is_name(namespace)):
             return
         group = getattr(message, "group_name", "")
-        # The pods of a job have its name.
+        # One warning for all pods of a job.
         where = (kind_word(kind), f"{namespace}/{group}" if group else message.name)
         self._odd_names.setdefault(where, (f"{namespace}/{message.name}".lstrip("/"), source))
 
@@ -110,16 +110,16 @@ class RequestChecks:
         self._foreign[where] = (first, origin, count + 1)
 
     def note_replaced(self, kind: str, key: str, source: str) -> None:
-        """An object of the live cluster has the same name."""
+        """Notes that the live cluster has an object with the same name."""
         first, origin, at, count = self._replaced.get(kind, (key, kind, source, 0))
         self._replaced[kind] = (first, origin, at, count + 1)
 
-    def check_names(self) -> None:
-        """Adds the warnings, when all objects are known."""
+    def add_warnings(self) -> None:
+        """Adds the warnings. Called after all objects were added."""
         for (_, name), (key, source, count) in self._foreign.items():
-            said = f"{name!r} is another scheduler" if name else "is empty"
+            which = f"{name!r} is another scheduler" if name else "is empty"
             self._problems.warn(
-                f"{said}, so the pod{_more(count)} would not be scheduled by this one",
+                f"{which}, so this scheduler would not schedule the pod{_more(count)}",
                 source=source,
                 kind="Pod",
                 key=key,
@@ -128,7 +128,7 @@ class RequestChecks:
             )
         for key, kind, source, count in self._replaced.values():
             self._problems.warn(
-                f"the cluster has a {kind} of this name{_more(count)}; the answer is for a new one "
+                f"the cluster has a {kind} with this name{_more(count)}; the result is for a new one "
                 "in its place",
                 source=source,
                 kind=kind,
@@ -145,14 +145,14 @@ class RequestChecks:
                 allowed="at most 253 lower-case letters, digits, '-' and '.', with a letter or digit "
                 "at both ends",
             )
-        self._check_namespaces()
+        self._add_warningspaces()
         self._check_classes()
 
     def _check_classes(self) -> None:
-        there = {each.name for each in self._cache.priority_classes}
-        there |= self._added_classes | _OWN_CLASSES
+        existing = {each.name for each in self._cache.priority_classes}
+        existing |= self._added_classes | _OWN_CLASSES
         for name, (source, kind, key) in self._classes.items():
-            if name not in there:
+            if name not in existing:
                 self._problems.warn(
                     f"the PriorityClass {name!r} is neither in the request nor in the cluster; an API "
                     "server would refuse the pods",
@@ -162,13 +162,13 @@ class RequestChecks:
                     field="spec.priorityClassName" if source else "priority_class_name",
                 )
 
-    def _check_namespaces(self) -> None:
-        there = {namespace.name for namespace in self._cache.namespaces}
-        if not there:
-            # The cluster tells no namespaces.
+    def _add_warningspaces(self) -> None:
+        existing = {namespace.name for namespace in self._cache.namespaces}
+        if not existing:
+            # The adapter sends no namespaces.
             return
         for namespace, (source, kind, key) in self._namespaces.items():
-            if namespace not in there and namespace not in self._added_namespaces:
+            if namespace not in existing and namespace not in self._added_namespaces:
                 self._problems.warn(
                     f"the namespace {namespace!r} does not exist in the cluster",
                     source=source,
@@ -179,7 +179,7 @@ class RequestChecks:
 
 
 def is_name(name: str) -> bool:
-    """Whether an API server accepts a name."""
+    """Whether an API server accepts the name."""
     return _NAME.fullmatch(name) is not None
 
 

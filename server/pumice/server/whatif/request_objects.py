@@ -1,29 +1,68 @@
-"""The objects of a Schedule request: messages and manifests, as ops for the engine."""
+"""Converts the objects of a Schedule request, which are messages and manifests, to ops."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from pumice.core.model.pod import Pod
 from pumice.manifests import TooManyObjectsError, translate_texts
 from pumice.server import errors
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState
-from pumice.server.whatif.live_names import LiveNames
 from pumice.server.whatif.problems import Problems
 from pumice.server.whatif.request_checks import RequestChecks
-from pumice.server.wire import kind_word
+from pumice.server.wire import kind_type, kind_word
 from pumice.server.wire.groups import write_queue
 from pumice.v1 import delta_pb2, group_pb2, object_pb2
 from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest
 
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
-# Objects that an error lists at most.
+# Maximum number of objects in an error.
 MAX_REJECTED = 100
+# Kinds that share one store, in which keys begin with the kind.
+_WORKLOADS = {
+    object_pb2.KIND_SERVICE: "Service",
+    object_pb2.KIND_REPLICA_SET: "ReplicaSet",
+    object_pb2.KIND_REPLICATION_CONTROLLER: "ReplicationController",
+    object_pb2.KIND_STATEFUL_SET: "StatefulSet",
+}
+
+
+class _LiveNames:
+    """Looks up objects in the engine's cache."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._cache = state.engine.cache
+        self._pods: dict[str, str] | None = None
+
+    def uid_of(self, kind: int, key: str) -> str:
+        """The uid of an object; empty: it does not exist."""
+        type_ = kind_type(kind)
+        if type_ is None:
+            return ""
+        if type_ is Pod:
+            return self._pod_uids().get(key, "")
+        word = _WORKLOADS.get(object_pb2.Kind.ValueType(kind))
+        return self._cache.uid_named(type_, f"{word}/{key}" if word else key)
+
+    def has(self, ref: object_pb2.ObjectRef) -> bool:
+        """Whether an object with this kind and uid exists."""
+        type_ = kind_type(ref.kind)
+        if type_ is Pod:
+            return ref.uid in self._cache.tasks or ref.uid in self._cache.foreign
+        return type_ is not None and self._cache.stores.of(type_).by_uid(ref.uid) is not None
+
+    def _pod_uids(self) -> dict[str, str]:
+        if self._pods is None:
+            foreign = self._cache.foreign.values()
+            self._pods = {pod.key: pod.uid for pod in foreign}
+            self._pods |= {task.key: task.uid for task in self._cache.tasks.values()}
+        return self._pods
 
 
 class RequestObjects:
-    """What a request adds to a cluster and removes from it, and which jobs are its own."""
+    """Applies the objects of a request to a state, and collects its jobs and problems."""
 
     def __init__(
         self, state: ClusterState, request: ScheduleRequest, max_objects: int | None = None
@@ -32,23 +71,23 @@ class RequestObjects:
         self._request = request
         self._max_objects = max_objects
         self._is_live = request.WhichOneof("source") == "cluster"
-        self._names = LiveNames(state)
+        self._names = _LiveNames(state)
         self._ops: list[delta_pb2.Op] = []
-        # By kind and uid: the document of an object from a manifest, and the job of a pod.
+        # The manifest and the job of each object, by kind and uid.
         self._sources: dict[tuple[int, str], str] = {}
         self._jobs_of: dict[tuple[int, str], str] = {}
         self._queues: set[str] = set()
         self.problems = Problems()
-        # Jobs with a PodGroup or a pod in the request, each with the uids of these pods.
+        # Jobs with a PodGroup or a pod in the request, with the uids of these pods.
         self.jobs: dict[str, list[str]] = {}
-        # Jobs of which objects were left out.
+        # Jobs with invalid objects.
         self.invalid_jobs: set[str] = set()
-        # Pods without a PodGroup, with their uids.
+        # The uids of pods without a PodGroup, by key.
         self.loose_pods: dict[str, str] = {}
         self._checks = RequestChecks(state, self.problems)
 
     def apply(self, now_ns: int) -> None:
-        """Raises ObjectsRejectedError for invalid messages, unless the request skips them."""
+        """Applies the objects. Raises ObjectsRejectedError, unless invalid ones are skipped."""
         self._remove()
         request = self._request
         held = request.cluster.hypothetical if self._is_live else request.inline.objects
@@ -57,15 +96,15 @@ class RequestObjects:
         for number, other in enumerate(held.other_objects):
             if other.WhichOneof("object") is None:
                 self.problems.error(
-                    "contains no object of a kind that this core knows",
+                    "has no object, or one of a kind that this core does not know",
                     field=f"other_objects[{number}]",
                 )
         self._add_manifests(held)
         self._add_default_queue()
-        self._checks.check_names()
+        self._checks.add_warnings()
         seq = self._state.applied_seq
-        rejected, _ = self._state.apply(OpReader().number(seq + 1, self._ops), now_ns)
-        self._take_out(rejected)
+        rejected, _ = self._state.apply(OpReader().read_ops(seq + 1, self._ops), now_ns)
+        self._report_rejected(rejected)
 
     def _remove(self) -> None:
         if not self._is_live:
@@ -87,7 +126,7 @@ class RequestObjects:
             else:
                 kind = kind_word(key.kind)
                 self.problems.error(
-                    f"the cluster has no {kind} of this name, so nothing was removed",
+                    f"the cluster has no {kind} with this name, so nothing was removed",
                     kind=kind,
                     key=name,
                     field="removed_keys",
@@ -116,7 +155,7 @@ class RequestObjects:
         for error in found.errors:
             self.problems.add_manifest_error(error)
             if error.job:
-                self._own(error.job)
+                self._add_job(error.job)
                 self.invalid_jobs.add(error.job)
         for ignored in found.ignored:
             self.problems.add_ignored(ignored)
@@ -131,7 +170,7 @@ class RequestObjects:
         key = _key(message)
         old = self._names.uid_of(kind, key) if self._is_live else ""
         if word == "queue":
-            self._open(message)
+            self._set_queue_state(message)
         if old and word in ("pod", "pod_group"):
             self._checks.note_replaced(kind_word(kind), key, source)
         if not message.uid:
@@ -145,7 +184,7 @@ class RequestObjects:
         if source:
             self._sources[kind, message.uid] = source
         self._note_job(word, message, kind)
-        self._checks.note(word, message, source)
+        self._checks.add(word, message, source)
 
     def _note_job(self, word: str, message: Any, kind: object_pb2.Kind.ValueType) -> None:
         if word == "pod_group":
@@ -156,16 +195,16 @@ class RequestObjects:
             if word == "pod":
                 self.loose_pods[_key(message)] = message.uid
             return
-        self._own(job)
+        self._add_job(job)
         self._jobs_of[kind, message.uid] = job
         if word == "pod":
             self.jobs[job].append(message.uid)
 
-    def _own(self, job: str) -> None:
+    def _add_job(self, job: str) -> None:
         self.jobs.setdefault(job, [])
 
-    def _open(self, queue: group_pb2.Queue) -> None:
-        """A queue without a state gets the live one, or is open, as Volcano's controller does it."""
+    def _set_queue_state(self, queue: group_pb2.Queue) -> None:
+        """Sets a missing queue state: to the live one, or to open, as Volcano's controller does."""
         self._queues.add(queue.name)
         if queue.state != group_pb2.QUEUE_STATE_UNSPECIFIED:
             return
@@ -179,9 +218,9 @@ class RequestObjects:
         if name not in self._queues:
             self._add("queue", group_pb2.Queue(name=name, weight=1), "")
         if self.jobs and not any(op.upsert.kind == object_pb2.KIND_NODE for op in self._ops):
-            self.problems.warn("the request contains no Node, so nothing can be placed")
+            self.problems.warn("the request contains no Node, so no pod can be placed")
 
-    def _take_out(self, rejected: list[object_pb2.RejectedObject]) -> None:
+    def _report_rejected(self, rejected: list[object_pb2.RejectedObject]) -> None:
         of_messages = [each for each in rejected if (each.kind, each.uid) not in self._sources]
         if of_messages and not self._request.skip_invalid:
             raise errors.ObjectsRejectedError(of_messages[:MAX_REJECTED], len(of_messages))
@@ -199,7 +238,7 @@ class RequestObjects:
 
 
 def objects_in(objects: ObjectSet) -> Iterator[tuple[str, Any]]:
-    """Objects with the name of their kind; not wrapped, because that would copy them."""
+    """The objects with the names of their kinds. They are not wrapped, which would copy them."""
     for word, items in (
         ("node", objects.nodes),
         ("queue", objects.queues),

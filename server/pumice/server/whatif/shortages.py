@@ -11,14 +11,14 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.server.explaining.facts import Facts
 from pumice.v1.job_result_pb2 import Shortage
 
-# Amounts of quotas are in thousandths of every unit.
+# Quotas have thousandths of every unit.
 _MILLI = 1000
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _COUNTS = ("pods", "attachable-volumes-")
 
 
 def shortages_of(engine: Engine, facts: Facts) -> Iterator[Shortage]:
-    """Limits first, then nodes; each once."""
+    """The shortages of limits and then of nodes, without duplicates."""
     seen: set[bytes] = set()
     for shortage in (*_limits(engine, facts), *_nodes(engine, facts)):
         data = shortage.SerializeToString(deterministic=True)
@@ -56,15 +56,15 @@ def _quotas(engine: Engine, facts: Facts, reason: Reason) -> Iterator[Shortage]:
                 taken = used.get(name, 0)
                 yield Shortage(
                     resource=name,
-                    wanted=_plain(name, asked.get(name, 0)),
-                    free=_plain(name, max(hard[name] - taken, 0)),
-                    limit=_plain(name, hard[name]),
+                    wanted=_to_unit(name, asked.get(name, 0)),
+                    free=_to_unit(name, max(hard[name] - taken, 0)),
+                    limit=_to_unit(name, hard[name]),
                     quota=f"{quota.namespace}/{quota.name}",
                 )
 
 
-def _plain(name: str, milli: int) -> int:
-    """An amount of a quota in the unit of its resource."""
+def _to_unit(name: str, milli: int) -> int:
+    """Converts an amount of a quota to the unit of its resource."""
     resource = name.removeprefix("requests.").removeprefix("limits.")
     counted = resource.startswith((*_BYTES, *_COUNTS)) or name.startswith("count/")
     return milli // _MILLI if counted else milli

@@ -1,6 +1,6 @@
-"""A trial: adds and removes objects, runs sessions and returns the result. A pure function.
+"""A trial: applies the objects of a request to a state, runs sessions and returns the result.
 
-It changes the state that it is given: a caller that needs the state runs the trial on a copy.
+It changes the state, so a caller that still needs the state passes a copy.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-
-from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.decisions import Bind, PodGroupStatusChanged, SessionResult
 from pumice.core.deltas import Deleted, Delta, Upserted
@@ -32,44 +30,44 @@ from pumice.v1 import configuration_pb2, status_pb2
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
 _SECOND_NS = 1_000_000_000
-# Waits that an answer lists at most.
+# Maximum number of waits in a response.
 MAX_WAITS = 5_000
 
 
 def run_inline(
     request: ScheduleRequest, registry: Registry, now_ns: int, max_objects: int | None = None
 ) -> ScheduleResponse:
-    """Runs a request that contains all its objects."""
+    """Runs an inline request, which contains all its objects."""
     return run_trial(empty_state(registry), request, now_ns, max_objects)
 
 
 def empty_state(registry: Registry) -> ClusterState:
-    """The state of a cluster without objects, for a request that contains all of them."""
+    """The state of a cluster without objects, for an inline request."""
     state = ClusterState(registry)
-    _configured(state, configuration_pb2.Configuration())
+    _configure(state, configuration_pb2.Configuration())
     return state
 
 
 def prepare(
     state: ClusterState, request: ScheduleRequest, now_ns: int, max_objects: int | None = None
 ) -> tuple[RequestObjects, int]:
-    """Applies configuration and objects of a request; also returns the time of its first session."""
+    """Applies a request to a state; returns its objects and the time of its first session."""
     if request.HasField("configuration"):
-        _configured(state, _merged(state, request.configuration))
+        _configure(state, _merged(state, request.configuration))
     if request.HasField("session_time"):
         now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
-    asked = RequestObjects(state, request, max_objects)
-    asked.apply(now_ns)
-    return asked, now_ns
+    objects = RequestObjects(state, request, max_objects)
+    objects.apply(now_ns)
+    return objects, now_ns
 
 
 def run_trial(
     state: ClusterState, request: ScheduleRequest, now_ns: int, max_objects: int | None = None
 ) -> ScheduleResponse:
-    """Raises ObjectsRejectedError, ConfigurationRefusedError and LimitError."""
+    """Runs a request. Raises ObjectsRejectedError, ConfigurationRefusedError and LimitError."""
     live = request.WhichOneof("source") == "cluster"
     based_on_seq = state.applied_seq if live else 0
-    asked, now_ns = prepare(state, request, now_ns, max_objects)
+    objects, now_ns = prepare(state, request, now_ns, max_objects)
     response = ScheduleResponse(
         request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
     )
@@ -77,14 +75,14 @@ def run_trial(
         response.queues_before.extend(state.engine.inspect(shares_of, now_ns))
     decisions = TrialDecisions()
     last_ns = _run_sessions(state, request, response, decisions, now_ns)
-    own = asked.jobs if request.own_only and (asked.jobs or asked.loose_pods) else None
+    own = objects.jobs if request.own_only and (objects.jobs or objects.loose_pods) else None
     waits = [wait for wait in state.engine.waits if own is None or wait.job in own]
     waits = list(with_limits(state.engine, waits[:MAX_WAITS], last_ns))
     response.waits.extend(map(write_wait, waits))
-    results = JobResults(state, asked, decisions, last_ns)
+    results = JobResults(state, objects, decisions, last_ns)
     response.jobs.extend(results.all())
     response.explanations.extend(results.explained(request.explained))
-    response.problems.extend(asked.problems.all())
+    response.problems.extend(objects.problems.all())
     if own is not None:
         _keep_own(response, own)
     if not request.decisions_only:
@@ -92,7 +90,7 @@ def run_trial(
     return response
 
 
-def _configured(state: ClusterState, message: configuration_pb2.Configuration) -> None:
+def _configure(state: ClusterState, message: configuration_pb2.Configuration) -> None:
     result = state.configure(message)
     if not result.accepted:
         raise ConfigurationRefusedError(tuple(result.problems))
@@ -101,7 +99,7 @@ def _configured(state: ClusterState, message: configuration_pb2.Configuration) -
 def _merged(
     state: ClusterState, configuration: configuration_pb2.Configuration
 ) -> configuration_pb2.Configuration:
-    """The configuration of the cluster with the given fields replaced."""
+    """The configuration of the cluster, with the set fields of ``configuration`` replaced."""
     merged = configuration_pb2.Configuration()
     if state.effective is not None:
         merged.CopyFrom(state.effective.message)
@@ -121,7 +119,7 @@ def _run_sessions(
     decisions: TrialDecisions,
     now_ns: int,
 ) -> int:
-    """Returns the time of the last session."""
+    """Runs sessions, and adds their results to the response; returns the time of the last one."""
     statuses: dict[tuple[str, str, str], status_pb2.StatusChange] = {}
     effective = state.effective
     period_ns = effective.period_ns if effective is not None else DEFAULT_PERIOD_NS
@@ -145,7 +143,7 @@ def _run_sessions(
 
 
 def _keep_own(response: ScheduleResponse, own: Collection[str]) -> None:
-    """Removes what is not about these jobs."""
+    """Removes decisions and statuses of other jobs."""
     gangs = [gang for gang in response.gangs if gang.job in own]
     ids = {gang.id for gang in gangs}
     decisions = [
@@ -161,7 +159,7 @@ def _keep_own(response: ScheduleResponse, own: Collection[str]) -> None:
 
 
 def _job_of(change: status_pb2.StatusChange) -> str:
-    """The PodGroup that a status is about; empty: none."""
+    """The job of a PodGroup status; empty: another status."""
     group = change.pod_group
     return f"{group.namespace}/{group.name}" if change.HasField("pod_group") else ""
 
@@ -188,7 +186,7 @@ def _add_result(
 
 
 def _apply_decisions(state: ClusterState, result: SessionResult) -> Iterable[Delta]:
-    """What the next session of the trial sees: bound pods run, evicted pods are deleted."""
+    """The effects of decisions on the next session: bound pods run, evicted pods are deleted."""
     deltas: list[Delta] = []
     for decision in result.decisions:
         task = state.engine.cache.tasks.get(decision.uid)
@@ -200,7 +198,3 @@ def _apply_decisions(state: ClusterState, result: SessionResult) -> Iterable[Del
         else:
             deltas.append(Deleted(Pod, decision.uid))
     return deltas
-
-
-def nanoseconds(message: Duration) -> int:
-    return message.seconds * _SECOND_NS + message.nanos

@@ -9,14 +9,13 @@ from pumice.server.wire.decisions import (
     write_gang,
 )
 from pumice.server.wire.deltas import (
-    DeltaReader,
     check_upsert,
     object_ref,
     op_ref,
     read_outcome,
+    read_plugin_data,
     read_tombstone,
-    write_outcome,
-    write_rejected,
+    write_plugin_data,
     write_upsert,
     write_warnings,
 )
@@ -28,10 +27,9 @@ from pumice.server.wire.objects import (
     kind_word,
     write_object,
 )
-from pumice.server.wire.plugin_data import read_plugin_data, write_plugin_data
-from pumice.server.wire.questions import question_batches
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.statuses import (
+    question_batches,
     status_batches,
     write_event,
     write_fault,
@@ -43,7 +41,6 @@ from pumice.server.wire.statuses import (
 
 __all__ = [
     "READ_KINDS",
-    "DeltaReader",
     "ObjectReader",
     "SpecTable",
     "check_upsert",
@@ -66,10 +63,8 @@ __all__ = [
     "write_fault",
     "write_gang",
     "write_object",
-    "write_outcome",
     "write_plugin_data",
     "write_reason",
-    "write_rejected",
     "write_status",
     "write_timing",
     "write_upsert",

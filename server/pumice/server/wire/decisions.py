@@ -1,4 +1,4 @@
-"""Decisions as protocol messages; and back, for checkpoints of recordings."""
+"""Converts decisions to protocol messages, and back for replays."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from pumice.core.decisions import (
     SharedDevice,
     VolumeChoice,
 )
-from pumice.server.wire.claim_choices import read_choice, write_choice
+from pumice.core.model.devices import ClaimChoice, RequestMapping
+from pumice.server.wire.devices import (
+    read_allocation,
+    read_request,
+    write_allocation,
+    write_request,
+)
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
-# The size at which a batch is sent; well below the limit of messages.
+# Size at which a batch is complete, well below the message limit.
 BATCH_BYTES = 512 * 1024
 
 
@@ -32,6 +38,34 @@ def write_gang(gang: Gang) -> decision_pb2.Gang:
 
 def read_gang(message: decision_pb2.Gang) -> Gang:
     return Gang(message.id, message.job, message.pod_group_uid, message.spec_hash, message.size)
+
+
+def read_choice(message: decision_pb2.ResourceClaimChoice) -> ClaimChoice:
+    has = message.HasField("allocation")
+    allocation = read_allocation("allocation", message.allocation) if has else None
+    return ClaimChoice(
+        message.claim,
+        message.claim_uid,
+        allocation,
+        tuple(read_request(f"requests[{i}]", m) for i, m in enumerate(message.requests)),
+        tuple(RequestMapping(m.container, m.resource, m.request) for m in message.mappings),
+    )
+
+
+def write_choice(choice: ClaimChoice) -> decision_pb2.ResourceClaimChoice:
+    allocation = choice.allocation
+    return decision_pb2.ResourceClaimChoice(
+        claim=choice.claim,
+        claim_uid=choice.claim_uid,
+        allocation=None if allocation is None else write_allocation(allocation),
+        requests=map(write_request, choice.requests),
+        mappings=[
+            decision_pb2.RequestMapping(
+                container=m.container, resource=m.resource, request=m.request
+            )
+            for m in choice.mappings
+        ],
+    )
 
 
 def _write_bind(bind: Bind) -> decision_pb2.Bind:
@@ -64,7 +98,7 @@ def _write_evict(evict: Evict) -> decision_pb2.Evict:
 
 
 def write_decision(decision: Decision) -> decision_pb2.Decision:
-    """Names the gang by id only; the caller adds the gang to the message."""
+    """Writes only the id of the gang. The caller writes the gang."""
     gang_id = decision.gang.id if decision.gang else ""
     match decision:
         case Bind():
@@ -76,7 +110,7 @@ def write_decision(decision: Decision) -> decision_pb2.Decision:
 
 
 def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> Decision | None:
-    """None for an order that is newer than this engine."""
+    """None: a type of decision that this engine does not know."""
     gang = gangs[message.gang_id] if message.gang_id else None
     match message.WhichOneof("order"):
         case "bind":
@@ -112,7 +146,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
 def write_decisions(
     decisions: Iterable[Decision],
 ) -> tuple[list[decision_pb2.Gang], list[decision_pb2.Decision]]:
-    """The gangs of the decisions, each once, and the decisions."""
+    """The gangs of the decisions without duplicates, and the decisions."""
     gangs: dict[str, decision_pb2.Gang] = {}
     orders = []
     for decision in decisions:
@@ -144,7 +178,7 @@ def _chunks(
 def decision_batches(
     result: SessionResult, *, epoch: int, based_on_seq: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.DecisionBatch]:
-    """A session's decisions in batches; none when it decided nothing."""
+    """The decisions of a session in batches; no batch if it decided nothing."""
     for gangs, orders in _chunks(result.decisions, batch_bytes):
         yield cluster_service_pb2.DecisionBatch(
             session=result.session,

@@ -26,7 +26,7 @@ from pumice.server.wire.fields import (
     at_least,
     check_named,
     check_namespaced,
-    filled,
+    non_empty,
 )
 from pumice.server.wire.selectors import (
     read_node_terms,
@@ -86,7 +86,7 @@ def read_request(path: str, message: devices_pb2.DeviceRequest) -> DeviceRequest
     if message.HasField("exactly"):
         exactly = _read_sub_request(f"{path}.exactly", message.exactly)
     return DeviceRequest(
-        filled(f"{path}.name", message.name),
+        non_empty(f"{path}.name", message.name),
         exactly,
         tuple(
             _read_sub_request(f"{path}.first_available[{i}]", m)
@@ -257,7 +257,7 @@ def _write_counters(counters: CounterSet) -> devices_pb2.CounterSet:
 
 def _read_device(path: str, message: devices_pb2.Device) -> Device:
     return Device(
-        filled(f"{path}.name", message.name),
+        non_empty(f"{path}.name", message.name),
         {
             name: _read_attribute(f"{path}.attributes[{name}]", message.attributes[name])
             for name in sorted(message.attributes)

@@ -1,4 +1,4 @@
-"""Reads single fields; an error names the field and what is allowed."""
+"""Reads and checks single fields."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from enum import Enum
 from sys import intern
 from typing import TypeVar
 
-# Amounts of pods and nodes stand in float64 arrays, where integers are exact only below this.
+from pumice.v1 import condition_pb2
+
+# Amounts of pods and nodes are in float64 arrays, which hold integers exactly only below this.
 EXACT_LIMIT = 2**53
-# Totals and limits stay Python integers: whatever the wire can carry will do.
+# Totals and limits are Python integers, so any int64 is allowed.
 INT64_LIMIT = 2**63
+
+# Kubernetes' words for the status of a condition.
+CONDITION_STATUSES = {
+    condition_pb2.CONDITION_STATUS_UNSPECIFIED: "",
+    condition_pb2.CONDITION_STATUS_TRUE: "True",
+    condition_pb2.CONDITION_STATUS_FALSE: "False",
+    condition_pb2.CONDITION_STATUS_UNKNOWN: "Unknown",
+}
+CONDITION_STATUS_NUMBERS = {word: number for number, word in CONDITION_STATUSES.items()}
 
 Pairs = tuple[tuple[str, int], ...]
 Number = TypeVar("Number", bound=int)
@@ -18,7 +29,7 @@ Choice = TypeVar("Choice", bound=Enum | str)
 
 
 class FieldError(ValueError):
-    """A field that cannot be read; the reader of the object turns it into an ObjectError."""
+    """An invalid field. The reader of the object converts it to an ObjectError."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -39,7 +50,7 @@ def check_namespaced(uid: str, namespace: str, name: str) -> None:
         raise FieldError("namespace", "is empty; every object of this kind needs one")
 
 
-def filled(field: str, text: str) -> str:
+def non_empty(field: str, text: str) -> str:
     if not text:
         raise FieldError(field, "is empty")
     return text
@@ -60,30 +71,30 @@ def amount(field: str, value: int, limit: int = INT64_LIMIT) -> int:
 
 
 def amounts(field: str, quantities: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
-    """Sorted, so that equal maps give equal values whatever their order in the message."""
-    # Walking an empty map of a message costs as much as walking a small one.
+    """The amounts sorted by name, so that equal maps have equal values."""
+    # Iterating over an empty map of a message costs as much as over a small one.
     if not quantities:
         return ()
     pairs = tuple(sorted([(name, quantities[name]) for name in quantities]))
     for name, value in pairs:
         if not name:
-            raise FieldError(field, "has a resource without a name")
+            raise FieldError(field, "contains a resource without a name")
         if not 0 <= value < limit:
             amount(f"{field}[{name}]", value, limit)
     return pairs
 
 
 class UnknownValueError(FieldError):
-    """An enum value that is newer than this core."""
+    """An enum value that this core does not know."""
 
 
-def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choice:
-    """The meaning of an enum's number; a number without a meaning is an error."""
+def enum_value(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choice:
+    """The value for the number of an enum. Raises FieldError for an unknown number."""
     try:
         return choices[number]
     except KeyError:
         allowed = ", ".join(f"{n} ({_choice_name(choices[n])})" for n in sorted(choices))
-        problem = f"{number} has no meaning here; use one of {allowed}"
+        problem = f"{number} is not a known value; use one of {allowed}"
         kind = FieldError if number == 0 else UnknownValueError
         raise kind(field, problem) from None
 
@@ -92,14 +103,14 @@ def _choice_name(choice: Enum | str) -> str:
     return choice or "unspecified" if isinstance(choice, str) else choice.name
 
 
-def texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def sorted_texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted([(key, held[key]) for key in held])) if held else ()
 
 
-def plain(held: Mapping[str, str]) -> dict[str, str]:
+def plain_dict(held: Mapping[str, str]) -> dict[str, str]:
     return {key: held[key] for key in held} if held else {}
 
 
 def interned(held: Mapping[str, str]) -> dict[str, str]:
-    """For maps whose keys and values many objects share."""
+    """A copy with interned keys and values, for maps that many objects share."""
     return {intern(key): intern(held[key]) for key in held} if held else {}

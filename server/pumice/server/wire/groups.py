@@ -15,16 +15,17 @@ from pumice.core.model.group import (
     QueueState,
     SubGroupPolicy,
 )
-from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
+    CONDITION_STATUS_NUMBERS,
+    CONDITION_STATUSES,
     Pairs,
     amount,
     amounts,
     at_least,
     check_named,
     check_namespaced,
-    chosen,
-    plain,
+    enum_value,
+    plain_dict,
 )
 from pumice.server.wire.selectors import read_selector, write_selector
 from pumice.server.wire.times import duration, read_time, write_time
@@ -102,7 +103,7 @@ def _write_policy(policy: SubGroupPolicy) -> group_pb2.SubGroupPolicy:
 def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
     conditions = message.conditions
     return PodGroupStatus(
-        chosen("status.phase", message.phase, _PHASES),
+        enum_value("status.phase", message.phase, _PHASES),
         message.running,
         message.succeeded,
         message.failed,
@@ -115,7 +116,7 @@ def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
 def _read_condition(path: str, message: group_pb2.PodGroupCondition) -> PodGroupCondition:
     return PodGroupCondition(
         intern(message.type),
-        chosen(f"{path}.status", message.status, STATUSES),
+        enum_value(f"{path}.status", message.status, CONDITION_STATUSES),
         intern(message.reason),
         message.message,
         message.transition_id,
@@ -132,7 +133,7 @@ def write_pod_group_status(status: PodGroupStatus) -> group_pb2.PodGroupStatus:
         conditions=[
             group_pb2.PodGroupCondition(
                 type=condition.type,
-                status=STATUS_NUMBERS[condition.status],
+                status=CONDITION_STATUS_NUMBERS[condition.status],
                 reason=condition.reason,
                 message=condition.message,
                 transition_id=condition.transition_id,
@@ -152,8 +153,8 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         namespace=intern(namespace),
         name=intern(name),
         creation_time_ns=read_time("creation_time", message.creation_time),
-        labels=plain(message.labels),
-        annotations=plain(message.annotations),
+        labels=plain_dict(message.labels),
+        annotations=plain_dict(message.annotations),
         queue=intern(message.queue),
         min_member=at_least("min_member", message.min_member, 0),
         min_task_member=amounts("min_task_member", message.min_task_member),
@@ -237,7 +238,7 @@ def read_queue(message: group_pb2.Queue) -> Queue:
         uid=message.uid,
         name=message.name,
         creation_time_ns=read_time("creation_time", message.creation_time),
-        annotations=plain(message.annotations),
+        annotations=plain_dict(message.annotations),
         weight=at_least("weight", message.weight, 1) if has("weight") else 1,
         priority=message.priority,
         parent=message.parent,
@@ -246,7 +247,7 @@ def read_queue(message: group_pb2.Queue) -> Queue:
         deserved=amounts("deserved", message.deserved.amounts) if has("deserved") else None,
         guarantee=amounts("guarantee", message.guarantee.amounts) if has("guarantee") else None,
         affinity=_read_affinity(message.affinity) if has("affinity") else None,
-        state=chosen("state", message.state, _STATES),
+        state=enum_value("state", message.state, _STATES),
         allocated=amounts("allocated", message.allocated),
     )
 

@@ -26,7 +26,7 @@ class _Kind(NamedTuple):
     type: type[ClusterObject]
     read: Callable[[Any], ClusterObject]
     write: Callable[[Any], Any]
-    # The name in messages to people.
+    # The name in messages for people.
     word: str
 
 
@@ -41,7 +41,7 @@ def _workload(word: str) -> _Kind:
     return _Kind(group.Workload, read, policies.write_workload, word)
 
 
-# By the fields of ClusterObject. Kinds without a value in the engine are left out, and ignored.
+# By field of ClusterObject. Kinds that the engine does not hold are missing, and are ignored.
 _KINDS = {
     "node": _kind(node.Node, pods.read_node, pods.write_node),
     "pod": _kind(pod.Pod, pods.read_pod, pods.write_pod),
@@ -91,33 +91,33 @@ _KINDS = {
     ),
     "node_shard": _kind(topology.NodeShard, layouts.read_node_shard, layouts.write_node_shard),
 }
-# The number of the field is the number of the kind.
+# Numbers of kinds, which are the numbers of the fields.
 _NUMBERS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _TYPES = {_NUMBERS[field]: kind.type for field, kind in _KINDS.items()}
-# The kinds that the engine holds; objects of others are ignored.
+# The kinds that the engine holds. Objects of other kinds are ignored.
 READ_KINDS = frozenset(_TYPES)
 _FIELDS_BY_WORD = {kind.word: field for field, kind in _KINDS.items()}
 
 
 def kind_type(kind: int) -> type[ClusterObject] | None:
-    """The engine's class for a kind; None for one that the engine does not hold."""
+    """The engine's class for a kind; None: the engine does not hold the kind."""
     return _TYPES.get(kind)
 
 
 def kind_number(word: str) -> object_pb2.Kind.ValueType:
-    """The kind with this name; KIND_UNSPECIFIED if there is none."""
+    """The kind with this name; KIND_UNSPECIFIED: no such kind."""
     return object_pb2.Kind.ValueType(_NUMBERS.get(_FIELDS_BY_WORD.get(word, ""), 0))
 
 
 def kind_word(kind: int) -> str:
-    """The name of a kind in messages to people."""
+    """The name of a kind in messages for people."""
     field = object_pb2.ClusterObject.DESCRIPTOR.fields_by_number.get(kind)
     known = _KINDS.get(field.name) if field else None
     return known.word if known else f"kind {kind}"
 
 
 def key_of(message: Any) -> str:
-    """``namespace/name``, or the name; the uid or a question mark where that is missing."""
+    """``namespace/name``, or the name; the uid or a question mark replaces a missing name."""
     namespace = getattr(message, "namespace", "")
     name = message.name or message.uid or "?"
     return f"{namespace}/{name}" if namespace else str(name)
@@ -130,15 +130,14 @@ class ObjectReader:
         reader = PodReader(specs)
         self._read_pod = reader.read
         # The pods of a batch, in bulk.
-        self.read_pods = reader.batch
+        self.read_pods = reader.read_batch
 
     def read(
         self, message: object_pb2.ClusterObject, unknown: list[UnknownValue] | None = None
     ) -> ClusterObject | None:
-        """None for a kind that the engine does not hold; ObjectError for a malformed object.
+        """Reads an object; None: the engine does not hold the kind. Raises ObjectError.
 
-        Values of enums that are newer than this core are noted in ``unknown``; without it, an object
-        that holds one is malformed.
+        Unknown enum values are replaced and added to ``unknown``; without it, they are errors.
         """
         field = message.WhichOneof("object")
         kind = _KINDS.get(field) if field else None

@@ -8,15 +8,16 @@ from sys import intern
 
 from pumice.core.model.node import Node, NodeImage
 from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
-from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
+    CONDITION_STATUS_NUMBERS,
+    CONDITION_STATUSES,
     EXACT_LIMIT,
     FieldError,
     amount,
     amounts,
     check_named,
     check_namespaced,
-    chosen,
+    enum_value,
     interned,
 )
 from pumice.server.wire.selectors import read_taint, write_taint
@@ -33,8 +34,8 @@ _PHASES = {
     pod_pb2.POD_PHASE_UNKNOWN: PodPhase.UNKNOWN,
 }
 _SHARED_IMAGES = 4096
-# So many lists of images, and amounts that nodes offer, are kept to be shared.
-_SHARED_IMAGE_LISTS = _SHARED_OFFERS = 1024
+# Sizes of the caches of image lists and of resource amounts, which nodes share.
+_SHARED_IMAGE_LISTS = _SHARED_AMOUNTS = 1024
 _PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
 
 
@@ -44,7 +45,7 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
             [
                 PodCondition(
                     m.type,
-                    STATUSES[m.status],
+                    CONDITION_STATUSES[m.status],
                     m.reason,
                     m.message,
                     read_time("", m.transition_time),
@@ -53,9 +54,9 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
             ]
         )
     except (FieldError, KeyError):
-        # Names the field, which costs too much where nothing is wrong.
+        # Finds the invalid field. Formatting the names of fields is too slow for valid pods.
         for i, m in enumerate(messages):
-            chosen(f"conditions[{i}].status", m.status, STATUSES)
+            enum_value(f"conditions[{i}].status", m.status, CONDITION_STATUSES)
             read_time(f"conditions[{i}].transition_time", m.transition_time)
         raise
 
@@ -63,7 +64,7 @@ def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondi
 def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
     return pod_pb2.PodCondition(
         type=condition.type,
-        status=STATUS_NUMBERS[condition.status],
+        status=CONDITION_STATUS_NUMBERS[condition.status],
         reason=condition.reason,
         message=condition.message,
         transition_time=write_time(condition.transition_time_ns),
@@ -73,7 +74,7 @@ def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
 def read_pod(
     message: pod_pb2.Pod, read_spec: Callable[[pod_pb2.PodSpec], PodSpec] = read_spec
 ) -> Pod:
-    """Called for every pod: arguments are positional, and shared texts are interned."""
+    """Reads a pod. It is called very often, so arguments are positional."""
     uid, namespace, name = message.uid, message.namespace, message.name
     check_namespaced(uid, namespace, name)
     has, labels, annotations = message.HasField, message.labels, message.annotations
@@ -86,7 +87,7 @@ def read_pod(
         read_time("creation_time", message.creation_time),
         {intern(key): intern(labels[key]) for key in labels} if labels else {},
         {intern(key): intern(annotations[key]) for key in annotations} if annotations else {},
-        chosen("phase", message.phase, _PHASES),
+        enum_value("phase", message.phase, _PHASES),
         message.terminating,
         intern(message.node_name),
         message.nominated_node_name,
@@ -133,21 +134,21 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
 
 @lru_cache(maxsize=_SHARED_IMAGES)
 def _image(names: tuple[str, ...], size_bytes: int) -> NodeImage:
-    """One object for all nodes that have the image: most nodes have the images of others."""
+    """One object for all nodes with the image, because most nodes have the same images."""
     return NodeImage(names, size_bytes)
 
 
-@lru_cache(maxsize=_SHARED_OFFERS)
-def _offer(amounts: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """One object for all nodes that offer the same: most nodes offer what others do."""
+@lru_cache(maxsize=_SHARED_AMOUNTS)
+def _shared_amounts(amounts: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """One object for all nodes with the same amounts, because most nodes are alike."""
     return tuple([(intern(name), amount) for name, amount in amounts])
 
 
 class _ImageLists:
-    """One list of images for all nodes that have the same images, in the same order."""
+    """Shares one list of images among all nodes with the same images in the same order."""
 
     def __init__(self) -> None:
-        # By the ids of the images, which the lists keep alive.
+        # Keyed by the ids of the images. The lists hold references, so ids are not reused.
         self._lists: dict[tuple[int, ...], tuple[NodeImage, ...]] = {}
 
     def share(self, images: tuple[NodeImage, ...]) -> tuple[NodeImage, ...]:
@@ -174,8 +175,8 @@ def read_node(message: node_pb2.Node) -> Node:
         annotations=interned(message.annotations),
         taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(taints)) if taints else (),
         unschedulable=message.unschedulable,
-        allocatable=_offer(amounts("allocatable", message.allocatable, EXACT_LIMIT)),
-        capacity=_offer(amounts("capacity", message.capacity, EXACT_LIMIT)),
+        allocatable=_shared_amounts(amounts("allocatable", message.allocatable, EXACT_LIMIT)),
+        capacity=_shared_amounts(amounts("capacity", message.capacity, EXACT_LIMIT)),
         oversubscription_milli_cpu=amount(
             "oversubscription_milli_cpu", message.oversubscription_milli_cpu, EXACT_LIMIT
         ),
@@ -191,7 +192,7 @@ def _read_images(images: Collection[node_pb2.NodeImage]) -> tuple[NodeImage, ...
     if min(sizes) < 0:
         for number, size in enumerate(sizes):
             amount(f"images[{number}].size_bytes", size)
-    # A name for each message costs more than the message does.
+    # The names of fields are formatted only for errors, because that costs more than reading.
     pairs = zip(images, sizes, strict=True)
     return tuple([_image(tuple(message.names), size) for message, size in pairs])
 

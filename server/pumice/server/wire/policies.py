@@ -9,7 +9,7 @@ from pumice.core.model.group import (
     ResourceQuota,
     Workload,
 )
-from pumice.server.wire.fields import amounts, at_least, check_named, check_namespaced, plain
+from pumice.server.wire.fields import amounts, at_least, check_named, check_namespaced, plain_dict
 from pumice.server.wire.selectors import read_selector, write_selector
 from pumice.server.wire.times import read_time, write_time
 from pumice.v1 import group_pb2
@@ -52,7 +52,7 @@ def write_resource_quota(quota: ResourceQuota) -> group_pb2.ResourceQuota:
 
 def read_namespace(message: group_pb2.Namespace) -> Namespace:
     check_named(message.uid, message.name)
-    return Namespace(message.uid, message.name, plain(message.labels))
+    return Namespace(message.uid, message.name, plain_dict(message.labels))
 
 
 def write_namespace(namespace: Namespace) -> group_pb2.Namespace:

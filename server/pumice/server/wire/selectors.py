@@ -13,10 +13,10 @@ from pumice.core.model.selectors import (
     TaintEffect,
     Toleration,
 )
-from pumice.server.wire.fields import chosen, filled
+from pumice.server.wire.fields import enum_value, non_empty
 from pumice.v1 import selector_pb2
 
-# The numbers are the same on both sides; a test holds them together.
+# Protocol and engine use the same numbers, which a test checks.
 _OPERATORS = {int(operator): operator for operator in Operator}
 _EFFECTS = {int(effect): effect for effect in TaintEffect}
 _EXISTS = "Exists"
@@ -38,8 +38,8 @@ def _effect(effect: TaintEffect) -> selector_pb2.TaintEffect.ValueType:
 
 def _read_requirement(path: str, message: selector_pb2.Requirement) -> Requirement:
     return Requirement(
-        filled(f"{path}.key", message.key),
-        chosen(f"{path}.operator", message.operator, _OPERATORS),
+        non_empty(f"{path}.key", message.key),
+        enum_value(f"{path}.operator", message.operator, _OPERATORS),
         tuple(message.values),
     )
 
@@ -97,9 +97,9 @@ def write_node_selector(
 
 def read_taint(path: str, message: selector_pb2.Taint) -> Taint:
     return Taint(
-        filled(f"{path}.key", message.key),
+        non_empty(f"{path}.key", message.key),
         message.value,
-        chosen(f"{path}.effect", message.effect, _TAINT_EFFECTS),
+        enum_value(f"{path}.effect", message.effect, _TAINT_EFFECTS),
     )
 
 
@@ -108,8 +108,8 @@ def write_taint(taint: Taint) -> selector_pb2.Taint:
 
 
 def read_toleration(path: str, message: selector_pb2.Toleration) -> Toleration:
-    exists = chosen(f"{path}.operator", message.operator, _TOLERATIONS)
-    effect = chosen(f"{path}.effect", message.effect, _EFFECTS)
+    exists = enum_value(f"{path}.operator", message.operator, _TOLERATIONS)
+    effect = enum_value(f"{path}.effect", message.effect, _EFFECTS)
     return Toleration(message.key, message.value, exists is _EXISTS, effect)
 
 

@@ -1,7 +1,7 @@
-"""Reads pods in bulk: fields that pods of a gang have in common are read once.
+"""Reads pods in bulk. The common fields of the pods of a gang are read once.
 
-Pods of a gang differ in a few fields: uid, name, node and times. All other fields together are the
-*shape* of a pod. Each shape is read once and cached.
+Pods of a gang differ in a few fields: uid, name, node and times. All other fields are the *shape*
+of a pod. Each shape is read once and cached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Shape(NamedTuple):
     # The labels, the annotations, the phase, and whether it is terminating.
     before_node: tuple[Mapping[str, str], Mapping[str, str], PodPhase, bool]
     nominated_node_name: str
-    # With the times of one of the pods; each pod has its own.
+    # The conditions, with the times of one of the pods.
     conditions: tuple[PodCondition, ...]
     # Group, role, priorities, revocable zone and controller.
     after_times: tuple[str, str, int, int, bool, str, str, str, str]
@@ -66,7 +66,7 @@ class PodsRead(NamedTuple):
 class PodReader:
     """Reads pods; caches shapes and specs."""
 
-    # Larger shapes are rare and are not kept.
+    # Larger shapes are rare and are not cached.
     LARGEST_KEY_BYTES = 1 << 16
 
     def __init__(self, specs: SpecTable | None = None, limit: int = 20_000) -> None:
@@ -89,11 +89,11 @@ class PodReader:
             self._texts.clear()
         return self._texts.setdefault(tuple(texts.items()), texts)
 
-    def batch(self, batch: delta_pb2.DeltaBatch) -> PodsRead:
-        """The pods of a batch that can be read; reading the others one by one gives their errors."""
+    def read_batch(self, batch: delta_pb2.DeltaBatch) -> PodsRead:
+        """Reads the valid pods of a batch. The caller reads the others one by one."""
         columns = PodColumns(batch)
         if not columns.is_valid:
-            # Some pod has a wrong field; the columns do not show which.
+            # Some pod has an invalid field, and the columns do not show which.
             return PodsRead([], [], [])
         shapes = self._shapes_of(batch, columns)
         rows = zip(
@@ -122,12 +122,12 @@ class PodReader:
         return PodsRead(places, revisions, pods)
 
     def _shapes_of(self, batch: delta_pb2.DeltaBatch, columns: PodColumns) -> list[_Shape | None]:
-        """The shape of each pod; None where it cannot be read."""
+        """The shape of each pod; None: the pod is invalid."""
         ops, known = batch.ops, self._shapes
         found: list[_Shape | None] = []
         last_key, shape = b"", None
         for place, key in zip(columns.places, columns.keys, strict=True):
-            # Pods of a gang often follow each other.
+            # Consecutive pods often have the same shape.
             if key != last_key:
                 last_key, shape = key, known.get(key)
                 if shape is None:
@@ -142,7 +142,7 @@ class PodReader:
             return None
         if len(key) <= self.LARGEST_KEY_BYTES:
             if len(self._shapes) >= self._limit:
-                # Pods keep the labels that they hold; only later pods do not share them.
+                # Existing pods keep their labels. Only later pods do not share them.
                 self._shapes.clear()
             self._shapes[key] = shape
         return shape
@@ -160,7 +160,7 @@ def _conditions(
     if column is not None and None not in shapes and sum(counts) == len(column):
         times: Iterator[int] = iter(column)
     else:
-        # Some have no time, so the column does not show which time belongs to which condition.
+        # Some conditions have no time, so the column does not show which time belongs to which.
         ops = batch.ops
         times = (
             read_time("transition_time", condition.transition_time)
@@ -168,15 +168,17 @@ def _conditions(
             if count
             for condition in ops[place].upsert.object.pod.conditions
         )
-    return [_at(conditions, times) if conditions else () for conditions in known]
+    return [_with_times(conditions, times) if conditions else () for conditions in known]
 
 
-def _at(conditions: tuple[PodCondition, ...], times: Iterator[int]) -> tuple[PodCondition, ...]:
+def _with_times(
+    conditions: tuple[PodCondition, ...], times: Iterator[int]
+) -> tuple[PodCondition, ...]:
     """The conditions with the next times."""
     return tuple(
         c
         if c.transition_time_ns == at_ns
         else PodCondition(c.type, c.status, c.reason, c.message, at_ns)
-        # zip takes a condition first, so that it takes no time too many.
+        # Conditions come first, so that zip consumes no extra time at the end.
         for c, at_ns in zip(conditions, times, strict=False)
     )

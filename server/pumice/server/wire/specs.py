@@ -1,4 +1,4 @@
-"""Converts pod specs; equal specs are read once."""
+"""Converts pod specs. Equal specs are read once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pumice.server.wire.fields import (
     amount,
     amounts,
     at_least,
-    chosen,
-    filled,
-    texts,
+    enum_value,
+    non_empty,
+    sorted_texts,
 )
 from pumice.server.wire.selectors import (
     read_node_term,
@@ -48,7 +48,7 @@ _PROTOCOL_NUMBERS = {word: number for number, word in _PROTOCOLS.items()}
 def _read_affinity(path: str, message: pod_pb2.PodAffinityTerm) -> PodAffinityTerm:
     has = message.HasField
     return PodAffinityTerm(
-        filled(f"{path}.topology_key", message.topology_key),
+        non_empty(f"{path}.topology_key", message.topology_key),
         read_selector(f"{path}.selector", message.selector) if has("selector") else None,
         tuple(message.namespaces),
         read_selector(f"{path}.namespace_selector", message.namespace_selector)
@@ -78,7 +78,7 @@ def _write_weighted(weighted: WeightedPodAffinityTerm) -> pod_pb2.WeightedPodAff
 def _read_spread(path: str, message: pod_pb2.SpreadConstraint) -> SpreadConstraint:
     has = message.HasField
     return SpreadConstraint(
-        filled(f"{path}.topology_key", message.topology_key),
+        non_empty(f"{path}.topology_key", message.topology_key),
         at_least(f"{path}.max_skew", message.max_skew, 1),
         message.required,
         read_selector(f"{path}.selector", message.selector) if has("selector") else None,
@@ -104,7 +104,7 @@ def _read_port(path: str, message: pod_pb2.HostPort) -> HostPort:
     if not 1 <= message.port <= 65535:
         raise FieldError(f"{path}.port", f"{message.port} is not between 1 and 65535")
     return HostPort(
-        chosen(f"{path}.protocol", message.protocol, _PROTOCOLS), message.ip, message.port
+        enum_value(f"{path}.protocol", message.protocol, _PROTOCOLS), message.ip, message.port
     )
 
 
@@ -150,7 +150,7 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
         )
         if has("container_memory_bytes")
         else None,
-        node_selector=texts(message.node_selector),
+        node_selector=sorted_texts(message.node_selector),
         required_node_terms=read_node_terms(
             "spec.required_node_terms", message.required_node_terms.terms
         )
@@ -191,18 +191,18 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
         if has("container_count")
         else 1,
         volumes=tuple(
-            PodVolume(filled(f"spec.volumes[{i}].claim_name", m.claim_name), m.ephemeral)
+            PodVolume(non_empty(f"spec.volumes[{i}].claim_name", m.claim_name), m.ephemeral)
             for i, m in enumerate(message.volumes)
         ),
         resource_claims=tuple(
-            PodResourceClaim(filled(f"spec.resource_claims[{i}].name", m.name), m.claim_name)
+            PodResourceClaim(non_empty(f"spec.resource_claims[{i}].name", m.name), m.claim_name)
             for i, m in enumerate(message.resource_claims)
         ),
         scheduling_gates=tuple(message.scheduling_gates),
         scheduler_name=message.scheduler_name,
         priority_class_name=message.priority_class_name,
         never_preempts=message.never_preempts,
-        numa_policy=chosen("spec.numa_policy", message.numa_policy, TOPOLOGY_POLICIES),
+        numa_policy=enum_value("spec.numa_policy", message.numa_policy, TOPOLOGY_POLICIES),
         containers=tuple(
             _read_container(f"spec.containers[{i}]", m) for i, m in enumerate(message.containers)
         ),
@@ -257,15 +257,15 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
 
 
 class SpecTable:
-    """Returns one object for equal specs, so that pods of a template share it."""
+    """Reads specs; equal specs become one object, which pods of a template share."""
 
-    # Larger specs are rare and are not kept.
+    # Larger specs are rare and are not cached.
     LARGEST_KEY_BYTES = 1 << 16
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._by_bytes: dict[bytes, PodSpec] = {}
-        # Equal specs can differ in bytes: maps have no order on the wire.
+        # Equal specs can differ in bytes, because maps have no order on the wire.
         self._by_value: dict[PodSpec, PodSpec] = {}
 
     def __len__(self) -> int:
@@ -280,7 +280,7 @@ class SpecTable:
         if len(key) > self.LARGEST_KEY_BYTES:
             return read
         if len(self._by_bytes) >= self._limit:
-            # Pods keep the specs that they hold; only later pods do not share them.
+            # Existing pods keep their specs. Only later pods do not share them.
             self._by_bytes.clear()
             self._by_value.clear()
         spec = self._by_value.setdefault(read, read)

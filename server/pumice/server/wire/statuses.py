@@ -1,8 +1,10 @@
-"""Statuses, events and reasons as protocol messages."""
+"""Converts statuses, events, reasons and questions to protocol messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.decisions import (
     Event,
@@ -11,6 +13,7 @@ from pumice.core.decisions import (
     PodConditionChanged,
     PodGateLifted,
     PodGroupStatusChanged,
+    Question,
     QueueStatusChanged,
     SessionResult,
     StatusChange,
@@ -140,7 +143,7 @@ def _written(result: SessionResult) -> Iterator[status_pb2.StatusChange | status
 def status_batches(
     result: SessionResult, *, epoch: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.StatusBatch]:
-    """A session's statuses and events in batches; none when nothing changed."""
+    """The statuses and events of a session in batches; no batch if nothing changed."""
     batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
     size = 0
     for written in _written(result):
@@ -153,5 +156,30 @@ def status_batches(
             yield batch
             batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
             size = 0
+    if size:
+        yield batch
+
+
+def question_batches(
+    questions: Iterable[Question], batch_bytes: int
+) -> Iterator[cluster_service_pb2.QuestionBatch]:
+    """The questions in batches. A question that is larger than a batch has its own batch."""
+    batch, size = cluster_service_pb2.QuestionBatch(), 0
+    for question in questions:
+        length = len(question.body) + len(question.name) + len(question.url)
+        if size and size + length > batch_bytes:
+            yield batch
+            batch, size = cluster_service_pb2.QuestionBatch(), 0
+        timeout = Duration()
+        timeout.FromNanoseconds(question.timeout_ns)
+        batch.questions.add(
+            plugin=question.plugin,
+            name=question.name,
+            url=question.url,
+            body=question.body,
+            timeout=timeout,
+            needs_answer=question.needs_answer,
+        )
+        size += length
     if size:
         yield batch

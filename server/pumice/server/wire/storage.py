@@ -14,7 +14,14 @@ from pumice.core.model.storage import (
     VolumeAttachment,
     VolumePhase,
 )
-from pumice.server.wire.fields import amount, at_least, check_named, check_namespaced, chosen, plain
+from pumice.server.wire.fields import (
+    amount,
+    at_least,
+    check_named,
+    check_namespaced,
+    enum_value,
+    plain_dict,
+)
 from pumice.server.wire.selectors import (
     read_node_terms,
     read_selector,
@@ -24,7 +31,7 @@ from pumice.server.wire.selectors import (
 )
 from pumice.v1 import storage_pb2
 
-# The numbers are the same on both sides; a test holds them together.
+# Protocol and engine use the same numbers, which a test checks.
 _PHASES = {int(phase): phase for phase in VolumePhase}
 
 
@@ -39,7 +46,7 @@ _MODE_NUMBERS = {word: number for number, word in _MODES.items()}
 
 
 def _read_modes(numbers: Iterable[storage_pb2.AccessMode.ValueType]) -> tuple[str, ...]:
-    return tuple(chosen(f"access_modes[{i}]", n, _MODES) for i, n in enumerate(numbers))
+    return tuple(enum_value(f"access_modes[{i}]", n, _MODES) for i, n in enumerate(numbers))
 
 
 def _phase(phase: VolumePhase) -> storage_pb2.VolumePhase.ValueType:
@@ -51,12 +58,12 @@ def read_volume(message: storage_pb2.PersistentVolume) -> PersistentVolume:
     return PersistentVolume(
         uid=message.uid,
         name=message.name,
-        labels=plain(message.labels),
-        phase=chosen("phase", message.phase, _PHASES),
+        labels=plain_dict(message.labels),
+        phase=enum_value("phase", message.phase, _PHASES),
         storage_class_name=message.storage_class_name,
         attributes_class_name=message.attributes_class_name,
         capacity_bytes=amount("capacity_bytes", message.capacity_bytes),
-        # A claim's unknown mode must not match a volume's.
+        # An unknown mode of a claim must not match an unknown mode of a volume.
         access_modes=tuple(mode for mode in _read_modes(message.access_modes) if mode),
         block_mode=message.block_mode,
         node_terms=read_node_terms("node_terms", message.node_terms.terms)
@@ -97,7 +104,7 @@ def read_claim(message: storage_pb2.PersistentVolumeClaim) -> PersistentVolumeCl
         uid=message.uid,
         namespace=message.namespace,
         name=message.name,
-        phase=chosen("phase", message.phase, _PHASES),
+        phase=enum_value("phase", message.phase, _PHASES),
         volume_name=message.volume_name,
         storage_class_name=message.storage_class_name if has("storage_class_name") else None,
         attributes_class_name=message.attributes_class_name,

@@ -1,4 +1,4 @@
-"""Converts times and durations; the engine uses nanoseconds since 1970."""
+"""Converts times and durations. The engine uses nanoseconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pumice.server.wire.fields import FieldError
 
 _SECOND_NS = 1_000_000_000
-# Nanoseconds within this range fit an int64: the years 1677 to 2262.
+# Within this range, nanoseconds fit an int64. It covers the years 1677 to 2262.
 SECONDS_LIMIT = 9_223_372_035
 
 
 def read_time(field: str, message: Timestamp | Duration) -> int:
-    """Nanoseconds; 0 for an absent one."""
+    """Nanoseconds; 0 for an absent message."""
     seconds, nanos = message.seconds, message.nanos
     if -SECONDS_LIMIT <= seconds <= SECONDS_LIMIT and 0 <= nanos < _SECOND_NS:
         return seconds * _SECOND_NS + nanos
     raise FieldError(
         field,
-        f"{seconds} s and {nanos} ns are out of range; seconds must lie between"
+        f"{seconds} s and {nanos} ns are out of range; seconds must be between"
         f" -{SECONDS_LIMIT} and {SECONDS_LIMIT}, nanos between 0 and {_SECOND_NS - 1}",
     )
 
@@ -29,7 +29,7 @@ def timestamp(time_ns: int) -> Timestamp:
 
 
 def write_time(time_ns: int) -> Timestamp | None:
-    """None for 0, which means that the time is not known."""
+    """None for 0, which means that the time is unknown."""
     return timestamp(time_ns) if time_ns else None
 
 

@@ -14,13 +14,13 @@ from pumice.server.wire.fields import (
     amount,
     amounts,
     check_named,
-    chosen,
-    plain,
+    enum_value,
+    plain_dict,
 )
 from pumice.server.wire.selectors import read_selector, write_selector
 from pumice.v1 import topology_pb2
 
-# The words are those of Kubernetes.
+# Kubernetes' words.
 _CPU_POLICIES = {
     topology_pb2.CPU_MANAGER_POLICY_UNSPECIFIED: "",
     topology_pb2.CPU_MANAGER_POLICY_NONE: "none",
@@ -78,9 +78,11 @@ def write_hyper_node(hyper_node: HyperNode) -> topology_pb2.HyperNode:
 
 
 def _read_policies(message: topology_pb2.NumaTopology) -> dict[str, str]:
-    """The policies that are known, by Kubernetes' names."""
-    cpu = chosen("cpu_manager_policy", message.cpu_manager_policy, _CPU_POLICIES)
-    aligned = chosen("topology_manager_policy", message.topology_manager_policy, TOPOLOGY_POLICIES)
+    """The known policies, by Kubernetes' names."""
+    cpu = enum_value("cpu_manager_policy", message.cpu_manager_policy, _CPU_POLICIES)
+    aligned = enum_value(
+        "topology_manager_policy", message.topology_manager_policy, TOPOLOGY_POLICIES
+    )
     return {name: word for name, word in ((_CPU, cpu), (_TOPOLOGY, aligned)) if word}
 
 
@@ -96,7 +98,7 @@ def read_numa_topology(message: topology_pb2.NumaTopology) -> NumaTopology:
         },
         cpus=tuple(NumaCpu(m.cpu, m.numa, m.socket, m.core) for m in message.cpus),
         reserved=amounts("reserved", message.reserved),
-        pod_allocations=plain(message.pod_allocations),
+        pod_allocations=plain_dict(message.pod_allocations),
     )
 
 

@@ -1,8 +1,8 @@
-"""Enum values that are newer than this core: what an object means without them.
+"""Replaces enum values that this core does not know, because the adapter is newer.
 
-An object is not set aside because of such a value. The value becomes the enum's UNKNOWN where there is
-one, and unspecified elsewhere. A taint or toleration with such a value has no effect, as in Kubernetes.
-A pod with such an operator in a selector fits no node: what is not understood is not placed.
+An object is not rejected because of such a value. The value becomes the enum's UNKNOWN if there is
+one, and otherwise unspecified. A taint or toleration with an unknown value has no effect, as in
+Kubernetes. A pod with an unknown operator in a selector fits no node, so it is not placed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 
 from pumice.v1 import pod_pb2, selector_pb2
 
-# Elements of lists that are dropped as a whole.
-_DROPPED = (selector_pb2.Taint.DESCRIPTOR, selector_pb2.Toleration.DESCRIPTOR)
+# Types of list elements that are removed as a whole.
+_REMOVED = (selector_pb2.Taint.DESCRIPTOR, selector_pb2.Toleration.DESCRIPTOR)
 _OPERATOR = selector_pb2.Operator.DESCRIPTOR
 
 
@@ -27,7 +27,7 @@ class UnknownValue(NamedTuple):
 
 
 def replace_unknown_values(message: Message) -> list[UnknownValue]:
-    """Changes the message so that it has known values only; returns what was changed."""
+    """Replaces all unknown values in a message; returns the replaced fields."""
     found = list(_walk(message, ""))
     if isinstance(message, pod_pb2.Pod):
         _fit_no_node(message, found)
@@ -48,41 +48,41 @@ def _walk(message: Any, path: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _enum(message: Any, field: Any, value: Any, where: str) -> Iterator[tuple[str, str, Any]]:
-    known, instead = field.enum_type.values_by_number, _instead(field.enum_type)
-    meant = f"is not known to this core; it is read as {instead.name}"
+    known, replacement = field.enum_type.values_by_number, _replacement(field.enum_type)
+    meant = f"is not known to this core; it is read as {replacement.name}"
     if field.is_repeated:
         for place, number in enumerate(value):
             if number not in known:
-                value[place] = instead.number
+                value[place] = replacement.number
                 yield f"{where}[{place}]", f"{number} {meant}", field.enum_type
     elif value not in known:
-        setattr(message, field.name, instead.number)
+        setattr(message, field.name, replacement.number)
         yield where, f"{value} {meant}", field.enum_type
 
 
-def _instead(enum: Any) -> Any:
+def _replacement(enum: Any) -> Any:
     unknown = [value for value in enum.values if value.name.endswith("_UNKNOWN")]
     return unknown[0] if unknown else enum.values_by_number[0]
 
 
 def _elements(values: Any, field: Any, where: str) -> Iterator[tuple[str, str, Any]]:
-    dropped = []
+    removed = []
     for place, element in enumerate(values):
         found = list(_walk(element, f"{where}[{place}]"))
-        if found and field.message_type in _DROPPED:
-            dropped.append(place)
+        if found and field.message_type in _REMOVED:
+            removed.append(place)
             word = field.message_type.name.lower()
             for path, problem, enum in found:
                 number = problem.partition(" ")[0]
                 yield path, f"{number} is not known to this core; the {word} has no effect", enum
         else:
             yield from found
-    for place in reversed(dropped):
+    for place in reversed(removed):
         del values[place]
 
 
 def _fit_no_node(pod: pod_pb2.Pod, found: list[tuple[str, str, Any]]) -> None:
-    """Replaces terms with an unknown operator by a selector that no node satisfies."""
+    """Replaces terms with an unknown operator by a selector that matches no node."""
     terms = {path.split(".")[1].partition("[")[0] for path, _, enum in found if enum is _OPERATOR}
     for name in terms:
         pod.spec.ClearField(name)  # type: ignore[arg-type]

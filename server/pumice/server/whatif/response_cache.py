@@ -1,4 +1,4 @@
-"""Answers that are kept for a while, for retries of the same request."""
+"""Caches responses for retries of the same request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pumice.server import errors
 from pumice.server.clock import Clock
 from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
-MAX_ANSWER_AGE_NS = 300 * 1_000_000_000
-MAX_ANSWERS = 1_000
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_RESPONSE_AGE_NS = 300 * 1_000_000_000
+MAX_RESPONSES = 1_000
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A request that is being answered or was answered."""
+    """A request whose response is being computed or is cached."""
 
     content: bytes
     future: asyncio.Future[ScheduleResponse]
@@ -28,8 +28,8 @@ class _Entry:
     work: asyncio.Task[None] | None = field(default=None)
 
 
-class Answers:
-    """Answers by caller and request id; errors are not kept."""
+class ResponseCache:
+    """Responses by caller and request id. Errors are not cached."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,17 +41,17 @@ class Answers:
         caller: str,
         request_id: str,
         content: bytes,
-        make: Callable[[], Awaitable[ScheduleResponse]],
+        compute: Callable[[], Awaitable[ScheduleResponse]],
     ) -> ScheduleResponse:
-        """The answer to a request; it is made once for all calls with the same id and content.
+        """The response to a request, computed once for all calls with the same id and content.
 
-        When the last waiting caller is cancelled, so is the work.
+        When all waiting callers are cancelled, the computation is cancelled.
         """
         self._forget_old()
         key = (caller, request_id)
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._begin(key, content, make)
+            entry = self._begin(key, content, compute)
         elif entry.content != content:
             raise errors.RequestIdReusedError(request_id)
         entry.waiting += 1
@@ -66,14 +66,14 @@ class Answers:
         self,
         key: tuple[str, str],
         content: bytes,
-        make: Callable[[], Awaitable[ScheduleResponse]],
+        compute: Callable[[], Awaitable[ScheduleResponse]],
     ) -> _Entry:
         entry = _Entry(content, asyncio.get_running_loop().create_future())
         self._entries[key] = entry
 
         async def work() -> None:
             try:
-                response = await make()
+                response = await compute()
             except asyncio.CancelledError:
                 self._drop(key)
                 entry.future.cancel()
@@ -81,10 +81,10 @@ class Answers:
             except Exception as error:
                 self._drop(key)
                 entry.future.set_exception(error)
-                # Read here: perhaps no caller waits any more.
+                # Retrieved here, because perhaps no caller waits any more.
                 entry.future.exception()
             else:
-                entry.until_ns = self._clock.ticks_ns() + MAX_ANSWER_AGE_NS
+                entry.until_ns = self._clock.ticks_ns() + MAX_RESPONSE_AGE_NS
                 entry.size = response.ByteSize()
                 self._bytes += entry.size
                 entry.future.set_result(response)
@@ -100,7 +100,7 @@ class Answers:
     def _forget_old(self) -> None:
         now_ns = self._clock.ticks_ns()
         for key, entry in list(self._entries.items()):
-            full = len(self._entries) >= MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES
+            full = len(self._entries) >= MAX_RESPONSES or self._bytes > MAX_RESPONSE_BYTES
             if entry.future.done() and (full or entry.until_ns < now_ns):
                 self._drop(key)
             elif not full:

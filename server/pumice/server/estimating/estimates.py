@@ -1,13 +1,13 @@
-"""Makes one estimate of the forecasts of all levels."""
+"""Combines the forecasts of all levels into one estimate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pumice.server.estimating.forecasts import LevelForecast
 from pumice.server.estimating.forward_run import Forecast, Start, Target, Verdict
 from pumice.server.estimating.levels import Source
-from pumice.server.estimating.questions import LevelForecast
 from pumice.server.wire import write_reason
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import estimate_pb2 as pb
@@ -22,38 +22,38 @@ _OUTCOMES = {
     Verdict.NEVER: pb.START_OUTCOME_NEVER,
     Verdict.UNDECIDED: pb.START_OUTCOME_UNDECIDED,
 }
-# By so much of the wait the latest time is extended: jobs that arrive later may come first.
-_FOR_ARRIVALS = 0.5
+# Share of the wait by which the latest time is extended, for jobs that arrive later and go first.
+_ARRIVAL_MARGIN = 0.5
 # Units of durations in sentences, the largest first.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-# Below so many of a unit, the next smaller one is shown, too.
+# Below this number of a unit, the next smaller unit is also shown.
 _FEW = 10
 
 
 def estimates_of(
     levels: Sequence[LevelForecast], horizon_ns: int
 ) -> dict[Target, pb.StartEstimate]:
-    """By target; the levels are in the order of LEVELS."""
+    """The estimates by target; the levels are in the order of LEVELS."""
     targets = levels[_EXPECTED].forecast.starts
     return {target: _estimate(levels, target, horizon_ns) for target in targets}
 
 
 def set_estimates(response: ScheduleResponse, estimates: dict[str, pb.StartEstimate]) -> None:
-    """Adds estimates to the results of their jobs."""
+    """Adds each estimate to the result of its job."""
     for result in response.jobs:
         if result.job in estimates:
             result.start_estimate.CopyFrom(estimates[result.job])
 
 
 def range_of(forecasts: Sequence[Forecast], target: Target, now_ns: int) -> list[int | None]:
-    """Earliest, expected and latest time; None: not within the horizon.
+    """The earliest, expected and latest time; None: not within the horizon.
 
-    Sorted, because a longer run of one pod may let another job start sooner.
+    The times are sorted, because a longer run of one pod may let another job start sooner.
     """
     starts = [forecast.starts[target] for forecast in forecasts]
     times = sorted(start.at_ns for start in starts if start.verdict is Verdict.STARTS)
     if len(times) == len(starts):
-        times[-1] += int((times[-1] - now_ns) * _FOR_ARRIVALS)
+        times[-1] += int((times[-1] - now_ns) * _ARRIVAL_MARGIN)
     return [*times, *[None] * (len(starts) - len(times))]
 
 
@@ -118,13 +118,13 @@ def _sentence(made: pb.StartEstimate, now_ns: int) -> str:
             text = f"{name} is not expected to start within {_duration_text(_nanoseconds(made.horizon))}"
         case pb.START_OUTCOME_NEVER:
             text = (
-                f"{name} does not start as things are: when everything has ended that is expected "
-                "to end, it still waits"
+                f"{name} would never start in the current state: it still waits when all pods have "
+                "ended that are expected to end"
             )
         case _:
             reached = made.reached_time.ToDatetime(tzinfo=UTC)
             text = (
-                f"{name} does not start before {_clock(reached)}, where the limit of sessions or "
+                f"{name} does not start before {_clock(reached)}, when the limit of sessions or "
                 "of time ended the estimate"
             )
     if made.HasField("earliest_time"):
@@ -157,7 +157,7 @@ def _based_on(basis: pb.RunTimeBasis) -> str:
     )
     parts = [f"{count} {word}" for count, word in counts if count]
     if not parts:
-        return "No run time mattered."
+        return "No run times were needed."
     return f"Run times of pods: {', '.join(parts)}."
 
 

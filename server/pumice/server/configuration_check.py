@@ -1,4 +1,4 @@
-"""Describes each line of a scheduler configuration."""
+"""Checks a configuration and describes each of its lines."""
 
 from __future__ import annotations
 
@@ -7,16 +7,35 @@ from typing import Any
 
 from pumice.core.configuration import FLAG_DEFAULTS, Arguments, Catalog
 from pumice.core.configuration.volcano_names import INIT_PARAMETERS, InitParameters
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError, read
 from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
 from pumice.server.plain_yaml import Path, parse
-from pumice.v1 import inspection_service_pb2
+from pumice.v1 import configuration_pb2, inspection_service_pb2
 
-_FIRST_TIER = "asked first; where a tier gives an order or names victims, that stands"
-_LATER_TIER = "asked where the tiers above it leave something open"
+_FIRST_TIER = "asked first; its orders and victims are final"
+_LATER_TIER = "asked where the tiers before it have no answer"
+
+
+def check(
+    configuration: configuration_pb2.Configuration, registry: Registry
+) -> inspection_service_pb2.CheckConfigResponse:
+    """Checks a configuration. Problems are part of the response; nothing is raised."""
+    try:
+        effective = read(configuration, registry)
+    except ConfigurationRefusedError as error:
+        return inspection_service_pb2.CheckConfigResponse(problems=error.problem_messages)
+    catalog = registry.for_compat(configuration.compat).catalog()
+    return inspection_service_pb2.CheckConfigResponse(
+        valid=True,
+        problems=effective.warnings,
+        notes=notes_of(configuration.scheduler_conf, catalog),
+        config_hash=effective.hash,
+    )
 
 
 def notes_of(text: str, catalog: Catalog) -> list[inspection_service_pb2.ConfigurationNote]:
-    """Notes for a valid text, in the order of its lines; the built-in default has none."""
+    """Notes on a valid text, in the order of its lines; the built-in default has none."""
     if not text.strip():
         return []
     parsed = parse(text)
@@ -30,7 +49,7 @@ def notes_of(text: str, catalog: Catalog) -> list[inspection_service_pb2.Configu
 
 
 def _with_pages(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str, str]]:
-    """The note for each place, with the page about the action or plugin that it names."""
+    """Each note with the page about its action or plugin."""
     for path, meaning in _meanings(data, catalog):
         name = meaning.partition(":")[0]
         if path == ("actions",) and name in ACTIONS:
@@ -44,7 +63,7 @@ def _with_pages(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Pat
 def _meanings(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str]]:
     for word in (part.strip() for part in str(data.get("actions", "")).split(",")):
         if word:
-            yield ("actions",), f"{word}: {ACTIONS.get(word, 'an action of your own')}"
+            yield ("actions",), f"{word}: {ACTIONS.get(word, 'a custom action')}"
     for number, tier in enumerate(_list(data.get("tiers"))):
         place = _FIRST_TIER if number == 0 else _LATER_TIER
         yield ("tiers", number), f"tier {number + 1}: {place}"
@@ -60,17 +79,17 @@ def _meanings(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path,
         yield path, f"{name}: {what}"
         yield from _arguments(path, _mapping(entry), declared)
     if data.get("metrics"):
-        yield ("metrics",), "where the use of nodes is measured"
+        yield ("metrics",), "the source of the measured node usage"
 
 
 def _plugin(path: Path, plugin: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str]]:
     name = str(plugin.get("name"))
-    yield (*path, "name"), f"{name}: {PLUGINS.get(name, 'a plugin of your own')}"
+    yield (*path, "name"), f"{name}: {PLUGINS.get(name, 'a custom plugin')}"
     for key, value in plugin.items():
         if key in FLAGS:
-            say = "has a say in" if value else "has no say in"
-            usual = " (as without this line)" if value is FLAG_DEFAULTS[key] else ""
-            yield (*path, key), f"{name} {say} {FLAGS[key]}{usual}"
+            verb = "decides" if value else "does not decide"
+            default = " (the default)" if value is FLAG_DEFAULTS[key] else ""
+            yield (*path, key), f"{name} {verb} {FLAGS[key]}{default}"
     yield from _arguments(path, plugin, catalog.plugins.get(name, Arguments))
 
 

@@ -24,7 +24,7 @@ async def sent(*responses: ConnectResponse) -> list[ConnectResponse]:
     while stream._queue:
         following = await stream.next()
         assert following is not None
-        found.append(following)
+        found.append(ConnectResponse.FromString(following))
     assert stream._bytes == 0
     return found
 

@@ -375,13 +375,14 @@ async def test_a_reader_that_is_too_slow_is_sent_away() -> None:
     stream.send(large, large)
     await asyncio.sleep(0)
     assert [stream.ended] == [False]
-    assert await stream.next() == large
+    assert await stream.next() == large.SerializeToString()
     stream.send(large)
     await asyncio.sleep(0)
     assert stream.ended
     farewell = await stream.next()
     assert farewell is not None
-    assert farewell.go_away.reason == cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
+    last = cluster_service_pb2.ConnectResponse.FromString(farewell)
+    assert last.go_away.reason == cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
     assert await stream.next() is None
 
 

@@ -18,6 +18,8 @@ from pumice.server.status import grpc_status
 
 _STREAM = "/pumice.v1.ClusterService/Connect"
 _SCHEDULE = "/pumice.v1.SchedulingService/Schedule"
+# The bytes of an op without any field in a batch.
+_LEAST_OP_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,15 @@ class _Deserializer:
 
     def _batch(self, data: bytes) -> Any:
         _check_size(data, self._limits.max_message_bytes)
-        if len(data) > LARGE_OBJECT_BYTES:
+        sizes: Sequence[int] = ()
+        if len(data) > _LEAST_OP_BYTES * self._limits.credit:
+            # Only such a message can have too many ops.
             sizes = op_sizes(data, self._limits.credit)
+        request = self._build(data)
+        if len(data) > LARGE_OBJECT_BYTES:
+            sizes = sizes or [op.ByteSize() for op in request.delta_batch.ops]
             self.received = Received(len(data), sizes)
-        return self._build(data)
+        return request
 
     def _schedule(self, data: bytes) -> Any:
         parts = read_schedule(data, self._limits)
@@ -120,8 +127,16 @@ def _wrapped(handler: Any, deserializer: _Deserializer) -> Any:
     return make(
         wrap(behaviour, deserializer),
         request_deserializer=deserializer,
-        response_serializer=handler.response_serializer,
+        response_serializer=_serializer(handler),
     )
+
+
+def _serializer(handler: Any) -> Callable[[Any], bytes]:
+    """Messages of streams may be encoded already."""
+    serialize: Callable[[Any], bytes] = handler.response_serializer
+    if not handler.request_streaming:
+        return serialize
+    return lambda response: response if isinstance(response, bytes) else serialize(response)
 
 
 async def _refuse(context: Any, error: ServiceError) -> None:

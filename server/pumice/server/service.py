@@ -261,5 +261,5 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
 
 
 async def _write(stream: AdapterStream, context: Any) -> None:
-    while (response := await stream.next()) is not None:
-        await context.write(response)
+    while (data := await stream.next()) is not None:
+        await context.write(data)

@@ -5,10 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
+from typing import NamedTuple
 
 from pumice.server.limits import Limits
 from pumice.server.rules import StreamRules
 from pumice.v1 import cluster_service_pb2
+
+
+class _Message(NamedTuple):
+    """An encoded message. It is encoded once, for its size and for the network."""
+
+    data: bytes
+    # The number that it acknowledges; None: it is not an Ack.
+    applied_seq: int | None = None
+    # The next Ack replaces it: it is an Ack without rejections and warnings.
+    is_replaceable: bool = False
+
+
+def _encoded(response: cluster_service_pb2.ConnectResponse) -> _Message:
+    data = response.SerializeToString()
+    if not response.HasField("ack"):
+        return _Message(data)
+    ack = response.ack
+    return _Message(data, ack.applied_seq, not (ack.rejected or ack.warnings))
 
 
 class AdapterStream:
@@ -30,7 +49,7 @@ class AdapterStream:
         self.error: BaseException | None = None
         self._limit = limits.outgoing_bytes
         self._loop = loop
-        self._queue: deque[cluster_service_pb2.ConnectResponse] = deque()
+        self._queue: deque[_Message] = deque()
         self._bytes = 0
         self._end_event = asyncio.Event()
         self._changed = asyncio.Event()
@@ -41,7 +60,7 @@ class AdapterStream:
     # On any thread.
 
     def send(self, *responses: cluster_service_pb2.ConnectResponse) -> None:
-        self._call(self._put, responses)
+        self._call(self._put, [_encoded(response) for response in responses])
 
     def end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
         """Sends GoAway and ends the stream. Messages that were not sent are dropped."""
@@ -58,7 +77,7 @@ class AdapterStream:
 
     # On the loop.
 
-    def _put(self, responses: tuple[cluster_service_pb2.ConnectResponse, ...]) -> None:
+    def _put(self, messages: list[_Message]) -> None:
         if self.ended:
             return
         # The limit applies to the bytes that waited before: a session with more decisions than the
@@ -67,26 +86,23 @@ class AdapterStream:
             reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
             self._end(reason, f"{self._bytes} bytes are queued and not read")
             return
-        for response in responses:
-            if response.HasField("ack"):
+        for message in messages:
+            if message.applied_seq is not None:
                 self._drop_unsent_ack()
                 if self.rules is not None:
-                    self.rules.acknowledge(response.ack.applied_seq)
+                    self.rules.acknowledge(message.applied_seq)
                     self._acknowledged.set()
-            self._queue.append(response)
-            self._bytes += response.ByteSize()
+            self._append(message)
         self._changed.set()
+
+    def _append(self, message: _Message) -> None:
+        self._queue.append(message)
+        self._bytes += len(message.data)
 
     def _drop_unsent_ack(self) -> None:
         """Drops an unsent Ack without rejections and warnings, because the next Ack replaces it."""
-        last = self._queue[-1] if self._queue else None
-        if (
-            last is not None
-            and last.HasField("ack")
-            and not (last.ack.rejected or last.ack.warnings)
-        ):
-            self._queue.pop()
-            self._bytes -= last.ByteSize()
+        if self._queue and self._queue[-1].is_replaceable:
+            self._bytes -= len(self._queue.pop().data)
 
     def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
         if self.ended:
@@ -94,7 +110,7 @@ class AdapterStream:
         self._queue.clear()
         self._bytes = 0
         go_away = cluster_service_pb2.GoAway(reason=reason, message=message)
-        self._queue.append(cluster_service_pb2.ConnectResponse(go_away=go_away))
+        self._append(_encoded(cluster_service_pb2.ConnectResponse(go_away=go_away)))
         self._stop()
 
     def _fail(self, error: BaseException) -> None:
@@ -119,16 +135,16 @@ class AdapterStream:
         self._end_event.set()
         self._changed.set()
 
-    async def next(self) -> cluster_service_pb2.ConnectResponse | None:
-        """The next message to write; None: the stream has ended."""
+    async def next(self) -> bytes | None:
+        """The next message to write, encoded; None: the stream has ended."""
         while not self._queue:
             if self.ended:
                 return None
             self._changed.clear()
             await self._changed.wait()
-        response = self._queue.popleft()
-        self._bytes -= response.ByteSize()
-        return response
+        data = self._queue.popleft().data
+        self._bytes -= len(data)
+        return data
 
     async def until_pending_below(self, limit: int) -> None:
         """Waits until at most ``limit`` received bytes are not acknowledged."""

@@ -11,6 +11,11 @@ from pumice.server.limits import Limits
 from pumice.server.rules import StreamRules
 from pumice.v1 import cluster_service_pb2
 
+# Acks that follow each other closer than this are sent as one, unless other messages are sent too or
+# so many ops wait for them.
+ACK_SECONDS = 0.05
+_MOST_UNACKNOWLEDGED = 2_000
+
 
 class _Message(NamedTuple):
     """An encoded message. It is encoded once, for its size and for the network."""
@@ -56,6 +61,9 @@ class AdapterStream:
         self.finished = asyncio.Event()
         # Set when ops were acknowledged.
         self._acknowledged = asyncio.Event()
+        # The time and the number of the last Ack, and an Ack that waits for more ops.
+        self._acked_at, self._acked_seq = -ACK_SECONDS, 0
+        self._delayed_ack: _Message | None = None
 
     # On any thread.
 
@@ -87,22 +95,52 @@ class AdapterStream:
             self._end(reason, f"{self._bytes} bytes are queued and not read")
             return
         for message in messages:
-            if message.applied_seq is not None:
-                self._drop_unsent_ack()
-                if self.rules is not None:
-                    self.rules.acknowledge(message.applied_seq)
-                    self._acknowledged.set()
+            if message.applied_seq is None:
+                self._send_delayed_ack()
+                self._append(message)
+            else:
+                self._put_ack(message, message.applied_seq)
+
+    def _put_ack(self, message: _Message, seq: int) -> None:
+        if self.rules is not None:
+            self.rules.acknowledge(seq)
+            self._acknowledged.set()
+        is_next = self._drop_unsent_ack() or bool(self._queue) or not message.is_replaceable
+        if not is_next and self._may_delay(seq):
+            if self._delayed_ack is None:
+                self._loop.call_at(self._acked_at + ACK_SECONDS, self._send_delayed_ack)
+            self._delayed_ack = message
+            return
+        self._delayed_ack = None
+        self._acked_at, self._acked_seq = self._loop.time(), seq
+        self._append(message)
+
+    def _may_delay(self, seq: int) -> bool:
+        """Whether another Ack was sent a moment ago, and nobody needs this one."""
+        return (
+            self.rules is not None
+            and not self.rules.in_snapshot
+            and seq - self._acked_seq < _MOST_UNACKNOWLEDGED
+            and self._loop.time() - self._acked_at < ACK_SECONDS
+        )
+
+    def _send_delayed_ack(self) -> None:
+        message, self._delayed_ack = self._delayed_ack, None
+        if message is not None and not self.ended:
+            self._acked_at, self._acked_seq = self._loop.time(), message.applied_seq or 0
             self._append(message)
-        self._changed.set()
 
     def _append(self, message: _Message) -> None:
+        self._changed.set()
         self._queue.append(message)
         self._bytes += len(message.data)
 
-    def _drop_unsent_ack(self) -> None:
-        """Drops an unsent Ack without rejections and warnings, because the next Ack replaces it."""
-        if self._queue and self._queue[-1].is_replaceable:
-            self._bytes -= len(self._queue.pop().data)
+    def _drop_unsent_ack(self) -> bool:
+        """Drops an unsent Ack that the next Ack replaces; returns whether there was one."""
+        if not (self._queue and self._queue[-1].is_replaceable):
+            return False
+        self._bytes -= len(self._queue.pop().data)
+        return True
 
     def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
         if self.ended:

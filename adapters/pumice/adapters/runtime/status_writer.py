@@ -16,8 +16,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
@@ -34,6 +33,7 @@ from pumice.adapters.runtime.status_changes import (
     may_wait,
     subject,
 )
+from pumice.adapters.runtime.status_delays import Delay, StatusDelays
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
 from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP
@@ -43,10 +43,6 @@ log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
-# How many times a status is delayed at most while binds are in flight, and how many times one that is
-# only a minor change.
-_MOST_DELAYS: Final = 4
-_MOST_DELAYS_OF_MINOR: Final = 60
 # A worker pauses after an event that took longer than the first figure. The pause grows with the square
 # of the time that the event took.
 _QUICK_SECONDS: Final = 0.005
@@ -68,8 +64,8 @@ class _Pending:
     """The newest status of an object that is not written yet."""
 
     change: StatusChange | None
-    # Set: the status must not wait for a newer one.
-    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    # How long it waits for a newer one.
+    delay: Delay
     task: "asyncio.Task[None] | None" = None
 
     @property
@@ -114,6 +110,7 @@ class StatusWriter:
     ) -> None:
         self._updater, self._buffer, self._limiter = updater, buffer, limiter
         self._options, self._clock, self._rng, self._metrics = options, clock, rng, metrics
+        self._delays = StatusDelays(limiter, clock, options.waiting_report_seconds)
         self._statuses: dict[StatusKey, _Pending] = {}
         # The last write of each object, until the watch shows it.
         self._unseen: dict[StatusKey, _Unseen] = {}
@@ -183,6 +180,7 @@ class StatusWriter:
 
     async def stop(self) -> None:
         tasks = [p.task for p in self._statuses.values() if p.task is not None]
+        await self._delays.stop()
         await end_tasks(*tasks, *self._event_tasks.values(), *self._workers)
 
     def _take_change(self, change: StatusChange) -> None:
@@ -195,16 +193,17 @@ class StatusWriter:
                 self._metrics.count("coalesced_statuses", kind=shown_kind(key[0]))
             pending.change = change
         else:
-            pending = self._statuses[key] = _Pending(change)
-        if not pending.is_urgent.is_set() and not may_wait(change, self._buffer):
-            pending.is_urgent.set()
+            delay = Delay(lambda: self._is_minor(key))
+            pending = self._statuses[key] = _Pending(change, delay)
+        if not pending.delay.is_over and not may_wait(change, self._buffer):
+            pending.delay.end()
         if pending.task is not None:
             return
         pending.task = asyncio.get_running_loop().create_task(self._write_status(key, pending))
 
     async def _write_status(self, key: StatusKey, pending: _Pending) -> None:
         failures = 0
-        await self._wait_for_newer(pending)
+        await self._delays.wait(pending.delay)
         while not pending.is_empty():
             async with self._limiter.hold(pending.priority):
                 # Taken only now, so that the newest status is written.
@@ -228,20 +227,10 @@ class StatusWriter:
             await self._clock.sleep(self._delay(failures, result))
         del self._statuses[key]
 
-    async def _wait_for_newer(self, pending: _Pending) -> None:
-        """Waits a moment, if possible until no binds are made, unless the status is urgent."""
-        delay = self._options.waiting_report_seconds
-        for number in range(_MOST_DELAYS_OF_MINOR):
-            is_minor_change = pending.change is not None and is_minor(pending.change, self._buffer)
-            is_over = number >= _MOST_DELAYS and not is_minor_change
-            if not delay or is_over or pending.is_urgent.is_set():
-                return
-            has_binds, binds = self._limiter.postpones_others, self._limiter.apply_count
-            with suppress(TimeoutError):
-                await within(self._clock, delay, pending.is_urgent.wait())
-            has_binds |= is_minor_change and binds != self._limiter.apply_count
-            if not has_binds:
-                return
+    def _is_minor(self, key: StatusKey) -> bool:
+        pending = self._statuses.get(key)
+        change = None if pending is None else pending.change
+        return change is not None and is_minor(change, self._buffer)
 
     def _is_bound(self, key: StatusKey) -> bool:
         held = self._buffer.get(*key) if key[0] == KIND_POD else None

@@ -82,7 +82,7 @@ class Bench:
 
     def give(self, *decisions: Decision) -> None:
         for decision in decisions:
-            for order in self.ledger.take([gang(len(decisions))], [decision]):
+            for order in self.ledger.add([gang(len(decisions))], [decision]):
                 assert isinstance(order, Order)
                 self.pool.submit(order)
 

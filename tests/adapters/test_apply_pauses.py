@@ -21,7 +21,7 @@ async def test_a_pause_drops_what_is_queued_and_waits_for_what_is_in_flight() ->
     for name in "abc":
         bench.give(bind(name))
     await settle()
-    pause = asyncio.create_task(bench.pool.pause(tell=False))
+    pause = asyncio.create_task(bench.pool.pause(report=False))
     await settle()
     assert not pause.done()
     gate.set()
@@ -40,7 +40,7 @@ async def test_a_pause_that_is_to_be_told_reports_what_it_drops() -> None:
     bench.world.answers["a"] = [ERROR]
     bench.give(bind("a"))
     await settle()
-    await bench.pool.pause(tell=True)
+    await bench.pool.pause(report=True)
     assert bench.codes() == [("d-a", "retrying"), ("d-a", "failed")]
     bench.pool.resume()
     await bench.clock.advance(60)
@@ -54,7 +54,7 @@ async def test_a_pause_does_not_wait_for_ever() -> None:
     bench.give(bind("a"))
     await settle()
     bench.pool.apply_timeout_seconds = 1000
-    pause = asyncio.create_task(bench.pool.pause(tell=False))
+    pause = asyncio.create_task(bench.pool.pause(report=False))
     await bench.clock.advance(10)
     assert pause.done()
     await bench.pool.stop()

@@ -13,32 +13,32 @@ def ledger(held: HeldGroup | None = HELD) -> Ledger:
 
 def test_a_decision_by_itself_is_ready_at_once() -> None:
     book = ledger()
-    assert book.take([], [bind("a")]) == [Order(None, (bind("a"),))]
+    assert book.add([], [bind("a")]) == [Order(None, (bind("a"),))]
     assert book.held_ids() == ["d-a"]
 
 
 def test_a_gang_is_ready_when_its_last_part_has_come() -> None:
     book = ledger()
     parts = [bind("a", gang_id="g1"), evict("v", gang_id="g1"), bind("b", gang_id="g1")]
-    assert book.take([gang(3)], parts[:1]) == []
-    assert book.take([gang(3)], parts[1:2]) == []
+    assert book.add([gang(3)], parts[:1]) == []
+    assert book.add([gang(3)], parts[1:2]) == []
     assert book.held_ids() == []
-    assert book.take([gang(3)], parts[2:]) == [Order(gang(3), tuple(parts))]
+    assert book.add([gang(3)], parts[2:]) == [Order(gang(3), tuple(parts))]
     assert book.held_ids() == ["d-a", "e-v", "d-b"]
 
 
 def test_parts_of_a_gang_are_forgotten_with_their_stream() -> None:
     book = ledger()
-    book.take([gang(2)], [bind("a", gang_id="g1")])
+    book.add([gang(2)], [bind("a", gang_id="g1")])
     assert book.forget_incomplete() == [bind("a", gang_id="g1")]
-    assert book.take([gang(2)], [bind("b", gang_id="g1")]) == []
+    assert book.add([gang(2)], [bind("b", gang_id="g1")]) == []
     assert book.held_ids() == []
 
 
 def test_a_part_that_comes_twice_counts_once() -> None:
     book = ledger()
     part = bind("a", gang_id="g1")
-    assert book.take([gang(2)], [part, part]) == []
+    assert book.add([gang(2)], [part, part]) == []
     assert book.duplicates == 1
 
 
@@ -46,7 +46,7 @@ def test_a_gang_is_refused_when_the_uid_the_hash_or_the_group_is_gone() -> None:
     parts = [bind("a", gang_id="g1")]
     for held in (HeldGroup("other", "h1"), HeldGroup("uid-job", "h2"), None):
         book = ledger(held)
-        (answer,) = book.take([gang(1)], parts)
+        (answer,) = book.add([gang(1)], parts)
         assert isinstance(answer, Refusal)
         assert answer.decisions == tuple(parts)
         assert "gang refused: pod group ns/job" in answer.reason
@@ -59,20 +59,20 @@ def test_a_gang_without_a_pod_group_has_nothing_to_be_compared_with() -> None:
     lone.job, lone.pod_group_uid, lone.spec_hash = "controller-uid", "", ""
     parts = (bind("a", gang_id="g1"), bind("b", gang_id="g1"))
     book = ledger(None)
-    assert book.take([lone], parts[:1]) == []
-    assert book.take([lone], parts[1:]) == [Order(lone, parts)]
+    assert book.add([lone], parts[:1]) == []
+    assert book.add([lone], parts[1:]) == [Order(lone, parts)]
 
 
 def test_a_gang_that_is_not_described_is_refused() -> None:
-    (answer,) = ledger().take([], [bind("a", gang_id="g1")])
+    (answer,) = ledger().add([], [bind("a", gang_id="g1")])
     assert isinstance(answer, Refusal)
 
 
 def test_a_duplicate_of_what_is_held_or_settled_is_nothing() -> None:
     book = ledger()
-    book.take([], [bind("a")])
-    assert book.take([], [bind("a")]) == []
+    book.add([], [bind("a")])
+    assert book.add([], [bind("a")]) == []
     book.close(["d-a"])
     assert book.held_ids() == []
-    assert book.take([], [bind("a")]) == []
+    assert book.add([], [bind("a")]) == []
     assert book.duplicates == 2

@@ -51,7 +51,7 @@ class Extender:
     ) -> None:
         timeout = Duration()
         timeout.FromNanoseconds(int(seconds * 1e9))
-        self.answerer.take(
+        self.answerer.add(
             Question(
                 plugin="extender",
                 name=name,
@@ -182,7 +182,7 @@ async def test_too_many_questions_have_an_error_for_an_answer(
     monkeypatch.setattr(questions, "MAX_AT_ONCE", 0)
     monkeypatch.setattr(questions, "MAX_WAITING", 1)
     extender.ask("q1", "q2")
-    assert extender.told() == {"q2": {"error": "too many questions wait"}}
+    assert extender.told() == {"q2": {"error": "too many questions are waiting"}}
 
 
 async def test_a_question_without_a_sound_name_is_not_asked(extender: Extender) -> None:

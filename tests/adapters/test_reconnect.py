@@ -106,7 +106,10 @@ async def test_a_core_that_begins_anew_gets_what_the_world_kept_for_later(
     served = serve(await stage.core.accept())
     await served.snapshot_done()
     monkeypatch.setattr(
-        stage.world, "hand_on", lambda: stage.world.store.put(pod("a", node="n1")), raising=False
+        stage.world,
+        "release_events",
+        lambda: stage.world.store.put(pod("a", node="n1")),
+        raising=False,
     )
     await served.close()
     served.stream.end(grpc.StatusCode.ABORTED, "no", "STATE_LOST")

@@ -39,7 +39,7 @@ async def start_two(cluster: Cluster, *flags: str) -> tuple[Child, Child]:
     leader = cluster.scheduler.start_both(cluster.kubeconfig(), *SHIPPED, *flags)
 
     async def leads() -> bool:
-        return "this process leads" in leader.said
+        return "this process is the leader" in leader.said
 
     await cluster.until("the first replica leads", leads)
     standby = cluster.scheduler.start_both(cluster.kubeconfig(), *SHIPPED, *flags)
@@ -95,7 +95,7 @@ async def test_a_core_that_hangs(cluster: Cluster, probe: GapProbe) -> None:
         os.kill(core, signal.SIGCONT)
     gap = probe.longest_gap(began)
     report("core hangs", gap)
-    assert "this process leads" in standby.said
+    assert "this process is the leader" in standby.said
     assert gap < LEASE_SECONDS + 5
 
 
@@ -106,7 +106,7 @@ async def test_a_core_that_is_gone(cluster: Cluster, probe: GapProbe) -> None:
     adapter = cluster.start_adapter(*SHIPPED)
 
     async def leads() -> bool:
-        return "this process leads" in adapter.said
+        return "this process is the leader" in adapter.said
 
     await cluster.until("the first adapter leads", leads)
     other.start_core()

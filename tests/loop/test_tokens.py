@@ -118,7 +118,7 @@ async def test_a_file_without_a_token_is_waited_for_once_it_had_one(guarded: Gua
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "core.example:1"])
 def test_a_token_never_goes_over_tcp_without_tls(address: str) -> None:
-    with pytest.raises(ValueError, match="would be sent without encryption: give --tls-ca"):
+    with pytest.raises(ValueError, match="would be sent without encryption: use --tls-ca"):
         channel_factory(address, bearer=lambda: "token", insecure=True)
 
 
@@ -165,7 +165,7 @@ def test_every_adapter_takes_a_token_from_the_environment(word: str) -> None:
     ("options", "said"),
     [
         (["--tls-cert", __file__, "--tls-key", __file__], "need --tls-ca"),
-        (["--tls-ca", __file__, "--tls-cert", __file__], "go together"),
+        (["--tls-ca", __file__, "--tls-cert", __file__], "are needed together"),
     ],
 )
 def test_every_adapter_wants_its_certificates_whole(

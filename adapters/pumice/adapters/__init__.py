@@ -1,1 +1,1 @@
-"""Adapters: they connect clusters to the core."""
+"""Adapters, which connect clusters to the core."""

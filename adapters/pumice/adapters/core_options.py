@@ -1,4 +1,4 @@
-"""Options of all adapters for the connection to a core."""
+"""Options of all adapters for the connection to the core."""
 
 import os
 from collections.abc import Callable
@@ -27,9 +27,9 @@ _OPTIONS = (
         envvar="PUMICE_TOKEN_FILE",
         help=f"File with a bearer token, read for every stream; default: the token in {_TOKEN}.",
     ),
-    click.option("--tls-ca", type=_FILE, help="CA of the core's certificate, a PEM file."),
-    click.option("--tls-cert", type=_FILE, help="Certificate of the adapter, a PEM file."),
-    click.option("--tls-key", type=_FILE, help="Key of the adapter, a PEM file."),
+    click.option("--tls-ca", type=_FILE, help="PEM file with the CA of the core's certificate."),
+    click.option("--tls-cert", type=_FILE, help="PEM file with the certificate of the adapter."),
+    click.option("--tls-key", type=_FILE, help="PEM file with the key of the adapter."),
     click.option("--tls-server-name", default="", help="Name in the core's certificate."),
     click.option(
         "--insecure", is_flag=True, help="Permission to connect to another machine without TLS."
@@ -38,7 +38,7 @@ _OPTIONS = (
 
 
 def core_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``--core`` and the TLS options. The command gets ``open_channel`` instead of them."""
+    """Adds ``--core`` and the TLS options. The command gets ``open_channel`` instead of them."""
 
     @wraps(command)
     def with_channel(
@@ -75,19 +75,19 @@ def _channel_factory(
     *,
     insecure: bool,
 ) -> "ChannelFactory":
-    """Raises ValueError, which names the option."""
-    # Imported here, because it takes a second, which other commands need not wait for.
+    """Raises ValueError with the name of the option."""
+    # Imported here, because the import takes a second and other commands do not need it.
     from pumice.adapters.runtime.connect import TlsFiles, channel_factory  # noqa: PLC0415
     from pumice.client.settings import ClientSettings  # noqa: PLC0415
 
     if (tls_cert or tls_key) and not tls_ca:
         raise ValueError("--tls-cert and --tls-key need --tls-ca")
     if bool(tls_cert) != bool(tls_key):
-        raise ValueError("--tls-cert and --tls-key go together; give both")
+        raise ValueError("--tls-cert and --tls-key are needed together")
     tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
     token = ClientSettings(
         token=os.environ.get(_TOKEN, ""), token_file=str(token_file) if token_file else ""
     )
-    # Read once now, so that an invalid one is reported at once.
+    # Read once now, so that an invalid token is reported at once.
     bearer = token.bearer if token.bearer() else None
     return channel_factory(address, tls, bearer=bearer, insecure=insecure)

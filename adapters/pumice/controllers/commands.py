@@ -7,7 +7,7 @@ import click
 
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.settings import log_level, split
-from pumice.adapters.kubernetes.shutdown import run_until_asked
+from pumice.adapters.kubernetes.shutdown import run_until_signal
 from pumice.adapters.kubernetes.supervision import BAD_INPUT
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.controllers.flags import controller_flags
@@ -65,7 +65,7 @@ def controllers_command(**values: Any) -> None:
     configure_logging(log_level(values))
     settings = _settings(values)
     try:
-        run_until_asked(lambda shutdown: run_controllers(settings, shutdown))
+        run_until_signal(lambda shutdown: run_controllers(settings, shutdown))
     except NoAccessError as error:
         raise _AccessProblem(str(error)) from None
     except AdapterError as error:

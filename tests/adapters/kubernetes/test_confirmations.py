@@ -114,7 +114,7 @@ async def test_what_waits_is_told_at_once_when_a_core_needs_it() -> None:
     pods.bind(*names)
     for name in names:
         pods.show(name)
-    pods.kept.hand_on_all()
+    pods.kept.release_all()
     assert pods.told() == [(name, "n1") for name in names]
 
 

@@ -176,7 +176,7 @@ async def test_a_call_that_is_cancelled_as_it_gets_a_connection_passes_it_on(
     four = [await pool._connection(2.0, urgent=False) for _ in range(4)]
     first, second = (asyncio.create_task(call(pool)) for _ in range(2))
     await asyncio.sleep(0)
-    pool._give_back(four.pop())
+    pool._release(four.pop())
     first.cancel()
     assert (await second).body == b"ok"
     assert first.cancelled()

@@ -136,7 +136,7 @@ async def test_the_device_configuration_is_followed(
         put(fake_api, "nvidia: [")
         put(fake_api, "nvidia: {gpuMemoryFactor: 3}")
         await until(lambda: len(devices(cluster)) == 3)
-    assert "the device configuration stays as it is" in caplog.text
+    assert "the device configuration stays unchanged" in caplog.text
     fake_api.remove("configmaps", "kube-system", "volcano-vgpu-device-config")
     await until(lambda: len(devices(cluster)) == 4)
     factors = ["nvidia: {gpuMemoryFactor: 2}", "nvidia: {gpuMemoryFactor: 3}"]

@@ -79,7 +79,7 @@ async def test_a_good_configuration_is_kept_and_said(
     core = await judged(adapters)
     await until(lambda: kept(adapters.api) == "one")
     source = "key volcano-scheduler.conf of ConfigMap volcano-system/conf"
-    assert f"configuration in use from now on: {source} (3 characters, sha256 " in caplog.text
+    assert f"configuration in use: {source} (3 characters, sha256 " in caplog.text
     put(adapters.api, "two")
     await until(lambda: kept(adapters.api) == "two")
     annotations = adapters.api.get("configmaps", "volcano-system", KEPT)["metadata"]["annotations"]
@@ -136,7 +136,7 @@ async def test_without_a_good_one_the_default_is_used_with_a_warning(
     adapters.start("a", config_map=KEY)
     core = await judged(adapters)
     await until(lambda: core.in_use == "")
-    await until(lambda: "configuration in use from now on: the built-in default" in caplog.text)
+    await until(lambda: "configuration in use: the built-in default" in caplog.text)
     assert "line 3, tiers: unknown plugin 'bad'" in caplog.text
     # It is not what was asked for, so it is not kept as if it were.
     assert kept(adapters.api) is None
@@ -207,10 +207,10 @@ async def test_a_configuration_that_cannot_be_kept_is_used_all_the_same(
     put(adapters.api, "one")
     adapters.start("a", config_map=KEY)
     core = await judged(adapters)
-    await until(lambda: "the configuration is not kept for a restart" in caplog.text)
+    await until(lambda: "the configuration is not stored for a restart" in caplog.text)
     assert core.in_use == "one"
     put(adapters.api, "x" * (MOST_BYTES + 1))
-    await until(lambda: f"allowed are {MOST_BYTES}" in caplog.text)
+    await until(lambda: f"at most {MOST_BYTES} are allowed" in caplog.text)
     await core.close()
 
 
@@ -221,7 +221,7 @@ async def test_tries_to_keep_a_configuration_are_limited(
     put(adapters.api, "one")
     adapters.start("a", config_map=KEY)
     core = await judged(adapters)
-    await until(lambda: "the configuration is not kept for a restart" in caplog.text)
+    await until(lambda: "the configuration is not stored for a restart" in caplog.text)
     assert len(adapters.api.made("PATCH", KEPT)) == 5
     await core.close()
 

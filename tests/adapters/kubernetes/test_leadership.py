@@ -97,7 +97,7 @@ async def test_an_adapter_without_a_core_does_not_stand(
 ) -> None:
     caplog.set_level(logging.INFO)
     adapters.start("a", core="unix:/nowhere/core.sock")
-    await until(lambda: "not standing for election: the core has not answered" in caplog.text)
+    await until(lambda: "not a candidate: the core has not responded" in caplog.text)
     assert holder(adapters.api) == ""
 
 
@@ -170,5 +170,5 @@ async def test_a_replica_whose_core_is_gone_is_not_ready(
                 assert "[-]core" not in await shown()
                 await stream.close()
             async with asyncio.timeout(30):
-                while "[-]core failed: the core has not answered for" not in await shown():
+                while "[-]core failed: the core has not responded for" not in await shown():
                     await asyncio.sleep(0.05)

@@ -159,10 +159,10 @@ def test_the_oldest_decision_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("pumice.adapters.runtime.ledger.REMEMBERED", 2)
     book = ledger()
     for name in "abc":
-        book.take([], [bind(name)])
+        book.add([], [bind(name)])
         book.close([f"d-{name}"])
-    assert book.take([], [bind("c")]) == []
-    assert len(book.take([], [bind("a")])) == 1
+    assert book.add([], [bind("c")]) == []
+    assert len(book.add([], [bind("a")])) == 1
 
 
 def test_configurations_without_a_result_are_limited() -> None:

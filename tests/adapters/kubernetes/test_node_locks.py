@@ -121,7 +121,7 @@ async def test_a_missing_right_is_told() -> None:
 async def test_a_node_that_is_gone_is_told() -> None:
     result = await binder_of(Nodes()).prepare(locking(node="n2"))
     assert result.code is ApplyCode.INVALID
-    assert json.dumps(result.reason) == '"there is no node n2"'
+    assert json.dumps(result.reason) == '"node n2 does not exist"'
 
 
 def test_locks_are_named_by_devices() -> None:

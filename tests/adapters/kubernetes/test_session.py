@@ -295,7 +295,7 @@ def test_nothing_at_all_says_what_to_give(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(NoAccessError, match="give --kubeconfig"):
+    with pytest.raises(NoAccessError, match="use --kubeconfig"):
         AccessSource().load()
     assert AccessSource(master="http://127.0.0.1:8080").load().server == "http://127.0.0.1:8080"
 

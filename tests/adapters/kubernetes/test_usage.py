@@ -77,7 +77,7 @@ def settings(server: Server, kind: str = "prometheus", **others: Any) -> UsageSe
 
 async def test_prometheus_is_asked_twice_for_all_nodes(server: Server) -> None:
     server.answer = prometheus({"n1": "12.5", "n2": "NaN"}, {"n1": "40", "n3": "+Inf"})
-    found = await UsageSource(settings(server), NO_API, 5).ask(77.0)
+    found = await UsageSource(settings(server), NO_API, 5).poll(77.0)
     assert {name: (u.cpu, u.memory, u.time) for name, u in found.items()} == {
         "n1": (12.5, 40.0, 77.0)
     }
@@ -89,7 +89,7 @@ async def test_elasticsearch_is_asked_once_for_all_hosts(server: Server) -> None
     bucket = {"key": "n1", "cpu": {"value": 0.25}, "memory": {"value": None}}
     server.answer = lambda _: web.json_response({"aggregations": {"hosts": {"buckets": [bucket]}}})
     source = settings(server, "elasticsearch", username="u", password="p", host_field="node")
-    found = await UsageSource(source, NO_API, 5).ask(1.0)
+    found = await UsageSource(source, NO_API, 5).poll(1.0)
     assert (found["n1"].cpu, found["n1"].memory) == (25.0, None)
     (asked,) = server.asked
     assert asked["path"] == "/metricbeat-*/_search"
@@ -110,7 +110,7 @@ class CustomMetrics:
 
 async def test_custom_metrics_have_times_of_their_own() -> None:
     api = cast(ApiSession, CustomMetrics())
-    found = await UsageSource(UsageSettings("prometheus_adaptor"), api, 5).ask(1.0)
+    found = await UsageSource(UsageSettings("prometheus_adaptor"), api, 5).poll(1.0)
     assert (found["n1"].cpu, found["n1"].memory, found["n1"].time) == (45.0, 100.0, 1794744000.0)
 
 
@@ -134,7 +134,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(
     monkeypatch.setattr(usage_sources, "MAX_ANSWER_BYTES", 1024)
     server.answer = answer
     with pytest.raises(UsageError, match=problem):
-        await UsageSource(settings(server), NO_API, 5).ask(1.0)
+        await UsageSource(settings(server), NO_API, 5).poll(1.0)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_an_answer_that_makes_no_sense_is_an_error(
 async def test_series_that_make_no_sense_are_left_out(server: Server, result: Any) -> None:
     answer = {"status": "success", "data": {"result": result}}
     server.answer = lambda _: web.json_response(answer)
-    assert await UsageSource(settings(server), NO_API, 5).ask(1.0) == {}
+    assert await UsageSource(settings(server), NO_API, 5).poll(1.0) == {}
 
 
 async def test_nodes_beyond_the_limit_are_left_out(
@@ -160,13 +160,13 @@ async def test_nodes_beyond_the_limit_are_left_out(
 ) -> None:
     monkeypatch.setattr(usage_sources, "MAX_NODES", 2)
     server.answer = prometheus({"a": "1", "b": "2", "c": "3"}, {"a": "4"})
-    assert sorted(await UsageSource(settings(server), NO_API, 5).ask(1.0)) == ["a", "b"]
+    assert sorted(await UsageSource(settings(server), NO_API, 5).poll(1.0)) == ["a", "b"]
 
 
 async def test_a_silent_server_is_given_up(server: Server) -> None:
     server.is_silent = True
     with pytest.raises(TimeoutError):
-        await UsageSource(settings(server), NO_API, 0.05).ask(1.0)
+        await UsageSource(settings(server), NO_API, 0.05).poll(1.0)
 
 
 # The poller.

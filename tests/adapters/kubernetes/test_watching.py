@@ -181,7 +181,7 @@ async def test_resources_without_a_definition_are_found_when_they_appear(
         return sum("/apis/scheduling.k8s.io/" not in path for path in found)
 
     # Once the definitions are known, nobody asks for objects of a kind that is not there.
-    await until(lambda: not cluster.world._definitions.is_blind)
+    await until(lambda: not cluster.world._definitions.is_unknown)
     before = -1
     for _ in range(20):
         if asked() == before:

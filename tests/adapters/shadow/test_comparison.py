@@ -1,11 +1,11 @@
-"""What two schedulers are said to have in common, case by case."""
+"""DifferenceKind two schedulers are said to have in common, case by case."""
 
 from typing import Any
 
 import pytest
 
 from pumice.adapters.shadow.comparison import Comparison
-from pumice.adapters.shadow.differences import Difference, What
+from pumice.adapters.shadow.differences import Difference, DifferenceKind
 from pumice.adapters.shadow.report import shown
 from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
 from pumice.v1.decision_pb2 import Bind, Evict
@@ -48,7 +48,7 @@ class Case:
         named = {name: getattr(tally, name) for name in tally.__slots__}
         return {name: count for name, count in named.items() if count}
 
-    def what(self) -> list[What]:
+    def what(self) -> list[DifferenceKind]:
         return [difference.what for difference in self.told]
 
 
@@ -97,7 +97,7 @@ def test_a_job_that_only_they_start_is_later_with_us(case: Case) -> None:
         assert not case.see(name, "n1")
     case.miss("p")
     case.comparison.overdue("q", case.now, compared=True)
-    assert case.what() == [What.JOB_LATER, What.POD_ONLY_THEIRS]
+    assert case.what() == [DifferenceKind.JOB_LATER, DifferenceKind.POD_ONLY_THEIRS]
     assert case.counts() == {"pods_only_theirs": 2, "jobs_later": 1}
 
 
@@ -108,7 +108,7 @@ def test_a_job_that_only_we_start_is_told_once_and_never_started_at_the_end(case
         case.now += WAIT
         # It stood its time: the core sees the pod waiting again.
         assert case.bind("p", "n1") == 0
-    assert case.what() == [What.JOB_ONLY_OURS]
+    assert case.what() == [DifferenceKind.JOB_ONLY_OURS]
     assert case.counts() == {"pods_only_ours": 1, "jobs_never": 1}
     case.comparison.gone("p", case.now)
     assert case.counts() == {"pods_only_ours": 1, "jobs_never": 1}
@@ -121,7 +121,7 @@ def test_a_job_that_they_start_long_after_us_is_earlier_with_us(case: Case) -> N
     case.bind("p", "n1")
     case.bind("p", "n1")
     assert case.see("p", "n1")
-    assert case.what() == [What.JOB_ONLY_OURS, What.JOB_EARLIER]
+    assert case.what() == [DifferenceKind.JOB_ONLY_OURS, DifferenceKind.JOB_EARLIER]
     assert case.told[-1].seconds == 10
     assert case.counts() == {"pods_same_node": 1, "jobs_earlier": 1}
 
@@ -169,7 +169,7 @@ def test_an_eviction_of_theirs_waits_for_ours(case: Case) -> None:
     case.see("p", "n1")
     assert not case.see("p", "n1", terminating=True, conditions=[EVICTED])
     case.miss("p")
-    assert case.what() == [What.EVICTION_ONLY_THEIRS]
+    assert case.what() == [DifferenceKind.EVICTION_ONLY_THEIRS]
     assert case.counts()["evictions_only_theirs"] == 1
 
 
@@ -190,8 +190,8 @@ def test_a_deletion_by_its_owner_is_no_eviction(case: Case) -> None:
     assert "evictions_only_theirs" not in case.counts()
 
 
-@pytest.mark.parametrize("what", What)
-def test_every_difference_has_its_line(what: What) -> None:
+@pytest.mark.parametrize("what", DifferenceKind)
+def test_every_difference_has_its_line(what: DifferenceKind) -> None:
     line = Difference(what, "ns/g", "ns/p", "n1", "n2", 4.0).shown("volcano")
     assert "volcano" in line
     assert "pumice" in line

@@ -1,1 +1,1 @@
-"""A real Kubernetes cluster as a world: watched, bound, evicted and written to over its API."""
+"""A Kubernetes cluster as a world, watched and changed through its API."""

@@ -1,8 +1,8 @@
 """Access to an API server: its address and credentials.
 
 This is the only file that imports the `kubernetes` package, which reads kubeconfigs, in-cluster
-service accounts, token files, client certificates, exec plugins and proxies. No request goes through
-the package.
+service accounts, token files, client certificates, exec plugins and proxies. The package sends no
+requests.
 """
 
 import hashlib
@@ -30,23 +30,23 @@ _DEFAULT_FILE: Final = "~/.kube/config"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of an API server, with credentials. A new value is made when they change."""
+    """The address of an API server, with credentials."""
 
-    # Scheme, host, port and path, without a slash at the end.
+    # Scheme, host, port and path, without a trailing slash.
     server: str
     # The whole Authorization header; empty: none.
     authorization: str = ""
     # None: plain HTTP.
     tls: ssl.SSLContext | None = None
-    # The name in the server's certificate, when it is not the host.
+    # The name in the server's certificate, if it is not the host.
     server_name: str = ""
     proxy: str = ""
-    # Equal for values that can share connections.
+    # Values with equal fingerprints can share connections.
     fingerprint: str = ""
 
 
 class AccessSource:
-    """Loads access. Its methods may read files and run programs, so call them in a thread."""
+    """Loads access. Its methods may read files and run programs, so they must run in a thread."""
 
     def __init__(self, kubeconfig: str = "", context: str = "", master: str = "") -> None:
         self._kubeconfig, self._context, self._master = kubeconfig, context, master
@@ -68,7 +68,7 @@ class AccessSource:
         return self._access()
 
     def refresh(self) -> Access:
-        """Replaces tokens that have expired; reads nothing else again."""
+        """Replaces expired tokens, and reads nothing else again."""
         if self._loaded is None:
             return self.load()
         return self._access()
@@ -86,8 +86,8 @@ class AccessSource:
             if given:
                 raise NoAccessError(f"--kubeconfig {given}: no such file")
             raise NoAccessError(
-                f"no kubeconfig: there is no file {path}, and this is not a pod of a cluster; "
-                "give --kubeconfig FILE or set KUBECONFIG"
+                f"no kubeconfig: the file {path} does not exist, and this is not a pod of a cluster; "
+                "use --kubeconfig FILE or set KUBECONFIG"
             )
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=path,
@@ -99,7 +99,7 @@ class AccessSource:
     def _access(self) -> Access:
         configuration = self._loaded
         try:
-            # Older versions of the package keep the token under the second name.
+            # Older versions of the package use the second name for the token.
             header = configuration.get_api_key_with_prefix("BearerToken", "authorization")
         except (ConfigException, OSError, ValueError) as error:
             raise NoAccessError(f"the credentials cannot be read: {one_line(error)}") from error
@@ -107,7 +107,7 @@ class AccessSource:
         is_tls = server.startswith("https")
         return Access(
             server=server,
-            # A token file may end with a line break, a header must not.
+            # A token file may end with a line break, but a header must not.
             authorization=(header or "").strip(),
             tls=self._tls_of(configuration) if is_tls else None,
             server_name=getattr(configuration, "tls_server_name", None) or "",
@@ -116,7 +116,7 @@ class AccessSource:
         )
 
     def _tls_of(self, configuration: Any) -> ssl.SSLContext:
-        """The last context, while the files that it was made from are the same."""
+        """The TLS context, which is made again only when its files have changed."""
         fingerprint = _fingerprint(configuration)
         if self._tls is None or self._tls[0] != fingerprint:
             self._tls = (fingerprint, _tls_context(configuration))
@@ -134,7 +134,7 @@ def _proxy(configuration: Any) -> str:
 def _tls_context(configuration: Any) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
-        # The certificate authorities of clusters often lack extensions that strict rules require.
+        # The CAs of clusters often lack extensions that strict verification requires.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not configuration.verify_ssl:
             context.check_hostname = False
@@ -149,7 +149,7 @@ def _tls_context(configuration: Any) -> ssl.SSLContext:
 
 
 def _fingerprint(configuration: Any) -> str:
-    """A digest of the server's address and the files that a TLS connection is made with."""
+    """A digest of the server's address and of the TLS files."""
     digest = hashlib.sha256(configuration.host.encode())
     for name in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
         try:

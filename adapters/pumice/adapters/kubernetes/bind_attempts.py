@@ -1,9 +1,9 @@
-"""Attempts to reserve what a pod needs before the pod is bound.
+"""Attempts to reserve volumes, devices or locks for a pod before the pod is bound.
 
-An attempt is all that was reserved for one pod. It ends in one of two ways: the pod is bound and uses
-what was reserved, or all of it is undone. A write is noted before it is sent, because a write whose
-answer was lost may have succeeded. An attempt that nobody continues, because its decision was dropped
-or its outcome was found otherwise, is ended by a sweep, which reads the pod.
+An attempt has all reservations for one pod. It ends in one of two ways: the pod is bound and uses
+the reservations, or all of them are undone. A write is noted before it is sent, because a write
+whose response was lost may have succeeded. An attempt that is not continued, because its decision
+was dropped or its outcome was found in another way, is ended by a sweep, which reads the pod.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from pumice.v1.decision_pb2 import Bind
 
 log = logging.getLogger(__name__)
 
-# An attempt that was not continued for so long is ended, and looked for so often.
+# Time after which an attempt that was not continued is ended, and interval between sweeps.
 IDLE_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 5.0
 # Delays after reservations that could not be undone.
 UNDO_BACKOFF: Final = Backoff(SWEEP_SECONDS, 300.0)
-# How long the end of the process may take for undoing.
+# Time for undoing when the process stops.
 _CLOSE_SECONDS: Final = 3.0
-# The outcomes of a bind after which the pod will not be bound by this decision.
+# Results after which this decision will not bind the pod.
 FINAL_FAILURES: Final = frozenset(
     {ApplyCode.FORBIDDEN, ApplyCode.INVALID, ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID}
 )
@@ -47,9 +47,9 @@ class BindAttempt:
     uid: str
     node: str
     touched: float
-    # A call works on it: other calls wait.
+    # Whether a call works on it. Other calls wait.
     is_busy: bool = False
-    # Failed tries to end it in a row, and the time of the next one.
+    # Number of failed attempts to end it, and the time of the next one.
     failures: int = 0
     next_try: float = 0.0
 
@@ -58,9 +58,9 @@ A = TypeVar("A", bound=BindAttempt)
 
 
 class BindAttempts(Generic[A]):
-    """The open attempts of one binder, which undoes an attempt with ``undo``.
+    """The open attempts of one binder. ``undo`` undoes an attempt.
 
-    ``resource`` is what the binder reserves, in the names of its metrics and in the log.
+    ``resource`` names the reserved resource in metrics and in the log.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class BindAttempts(Generic[A]):
         return iter(list(self._by_pod_uid.values()))
 
     def open(self, order: Bind, make: Callable[[str, str, str, str, float], A]) -> A:
-        """The attempt for the pod of an order, which is made if there is none."""
+        """The attempt for the pod of an order, which is made if it does not exist."""
         attempt = self._by_pod_uid.get(order.uid)
         if attempt is None:
             attempt = make(order.namespace, order.name, order.uid, order.node, self._clock.now())
@@ -96,7 +96,7 @@ class BindAttempts(Generic[A]):
         make: Callable[[str, str, str, str, float], A],
         reserve: Callable[[A], Awaitable[ApplyResult]],
     ) -> ApplyResult:
-        """Reserves for the pod of an order with ``reserve``; a final failure undoes the attempt."""
+        """Makes the reservations of an order with ``reserve``. A final failure undoes the attempt."""
         attempt = self.open(order, make)
         if attempt.is_busy:
             return ApplyResult(ApplyCode.WAITING, "an earlier attempt is being ended")
@@ -119,7 +119,7 @@ class BindAttempts(Generic[A]):
         return result
 
     async def settle(self, order: Bind, result: ApplyResult) -> None:
-        """Ends the attempt when the result of the pod's own binding is final."""
+        """Ends the attempt if the result of the bind is final."""
         attempt = self._by_pod_uid.get(order.uid)
         if attempt is None or attempt.is_busy:
             return
@@ -128,32 +128,32 @@ class BindAttempts(Generic[A]):
             self._forget(attempt)
         elif result.code is ApplyCode.PLACED or result.code in FINAL_FAILURES:
             await self.end(attempt)
-        # Otherwise the bind is tried again, or a sweep reads the pod.
+        # Otherwise the bind is retried, or a sweep reads the pod.
 
     async def run(self) -> None:
-        """Sweeps for ever."""
+        """Sweeps until it is cancelled."""
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             await self.sweep()
 
     async def sweep(self) -> None:
-        """Ends attempts that nobody continues."""
+        """Ends attempts that are not continued."""
         now = self._clock.now()
         for attempt in self:
             if now - attempt.touched > IDLE_SECONDS and now >= attempt.next_try:
                 await self._resolve(attempt)
 
     async def close(self) -> None:
-        """Ends all attempts, within a short time; a bound pod keeps what was reserved for it."""
+        """Ends all attempts, within a short time. A bound pod keeps its reservations."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 for attempt in self:
                     await self._resolve(attempt)
         except TimeoutError:
-            log.warning("%s reservations of %d pods stay", self._resource, len(self))
+            log.warning("%s reservations of %d pods were not undone", self._resource, len(self))
 
     async def end(self, attempt: A) -> None:
-        """Undoes an attempt, and forgets it if that succeeds."""
+        """Undoes an attempt, and forgets it on success."""
         attempt.is_busy = True
         try:
             await self._undo(attempt)
@@ -165,7 +165,7 @@ class BindAttempts(Generic[A]):
             attempt.is_busy = False
 
     async def _resolve(self, attempt: A) -> None:
-        """Ends an attempt by what the pod shows."""
+        """Reads the pod, and ends the attempt accordingly."""
         if attempt.is_busy:
             return
         try:
@@ -180,11 +180,11 @@ class BindAttempts(Generic[A]):
             await self.end(attempt)
 
     def _postpone(self, attempt: A, error: Exception) -> None:
-        """A later sweep ends the attempt. A leader that was replaced can undo nothing."""
+        """Leaves the attempt to a later sweep. A replaced leader cannot undo anything."""
         attempt.failures += 1
         attempt.next_try = self._clock.now() + UNDO_BACKOFF.delay(attempt.failures, self._rng)
         level = logging.INFO if isinstance(error, NotLeadingError) else logging.WARNING
-        text = "the %s reservations of pod %s/%s stay: %s"
+        text = "the %s reservations of pod %s/%s were not undone yet: %s"
         log.log(level, text, self._resource, attempt.namespace, attempt.name, one_line(error))
 
     def _forget(self, attempt: A) -> None:

@@ -1,4 +1,4 @@
-"""Writes devices and consumers to ResourceClaims, and takes them back."""
+"""Writes devices and consumers to ResourceClaims, and removes them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -70,14 +70,15 @@ class ClaimWriter:
     async def write(self, pod: Consumer, choice: ResourceClaimChoice) -> str:
         """Allocates the claim if that was decided, and reserves it for the pod.
 
-        Returns which conditions of its devices the bind has to wait for; empty: none. Raises ReservationError when the claim cannot be had, or KubernetesError.
+        Returns the conditions of devices that the bind must wait for; empty: none. Raises
+        ReservationError if the claim cannot be used, or KubernetesError.
         """
         return await retry_conflicts(lambda: self._write(pod, choice))
 
     async def _write(self, pod: Consumer, choice: ResourceClaimChoice) -> str:
         claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, choice.claim))
         if claim is None or claim["metadata"].get("uid") != choice.claim_uid:
-            raise ReservationError(f"there is no claim {choice.claim}")
+            raise ReservationError(f"claim {choice.claim} does not exist")
         if claim["metadata"].get("deletionTimestamp"):
             raise ReservationError(f"claim {choice.claim} is being deleted")
         held = claim.get("status", {}).get("allocation")
@@ -87,8 +88,10 @@ class ClaimWriter:
         if held is None:
             claim = await self._protected(pod, choice, claim)
             held = status["allocation"] = await self._allocation(claim, choice.allocation)
-        elif choice.HasField("allocation") and devices_of(held) != chosen(choice.allocation):
-            raise ReservationError(f"claim {choice.claim} was given other devices")
+        elif choice.HasField("allocation") and devices_of(held) != chosen_devices(
+            choice.allocation
+        ):
+            raise ReservationError(f"claim {choice.claim} has other devices")
         if not pod.is_in(claim):
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             status["reservedFor"] = [*_reserved_for(claim), own]
@@ -98,9 +101,9 @@ class ClaimWriter:
         return waits
 
     async def undo(self, pod: Consumer, claim_name: str, claim_uid: str) -> None:
-        """Takes the pod out of the claim; the last consumer takes the devices with it.
+        """Removes the pod from the claim. The last consumer also removes the devices.
 
-        Raises KubernetesError when the API server does not let it be undone now.
+        Raises KubernetesError.
         """
         await retry_conflicts(lambda: self._undo(pod, claim_name, claim_uid))
 
@@ -113,7 +116,7 @@ class ClaimWriter:
         if not others:
             status["allocation"] = None
             if claim.get("status", {}).get("devices"):
-                # Statuses are allowed of allocated devices only.
+                # Only allocated devices may have a status.
                 status["devices"] = None
         await self._patch_status(pod.namespace, claim_name, claim, status)
 
@@ -137,7 +140,7 @@ class ClaimWriter:
         return _DECODE(body)
 
     async def _allocation(self, claim: Claim, chosen: DeviceAllocation) -> dict[str, Any]:
-        """The allocation as Kubernetes has it, with the configuration that drivers read."""
+        """The allocation in the form of Kubernetes, with the configuration that drivers read."""
         results = [_result(device) for device in chosen.devices]
         devices: dict[str, Any] = {"results": results}
         config = [*await self._class_config(claim), *_claim_config(claim)]
@@ -182,7 +185,7 @@ def _uid_of(claim: Claim) -> str:
 
 
 def awaited_conditions(allocation: Mapping[str, Any], devices: list[Mapping[str, Any]]) -> str:
-    """What a bind has to wait for; raises ReservationError when a device says that it failed."""
+    """The conditions that a bind must wait for. Raises ReservationError if a device failed."""
     known = {
         _id_of(device): {
             str(one.get("type")): one.get("status") == "True"
@@ -217,12 +220,12 @@ def devices_of(allocation: Mapping[str, Any]) -> list[tuple[str, str, str, str]]
     return sorted((request, driver, pool, device) for request, driver, pool, device in found)
 
 
-def chosen(allocation: DeviceAllocation) -> list[tuple[str, str, str, str]]:
+def chosen_devices(allocation: DeviceAllocation) -> list[tuple[str, str, str, str]]:
     return sorted((d.request, d.driver, d.pool, d.device) for d in allocation.devices)
 
 
 def _classes(request: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """The classes of a request, each with the name by which results mean the request."""
+    """The classes of a request, each with the name of the request in results."""
     name = str(request.get("name", ""))
     exactly = request.get("exactly")
     if exactly:
@@ -255,7 +258,7 @@ def _result(device: AllocatedDevice) -> dict[str, Any]:
     if device.share_id:
         result["shareID"] = device.share_id
     if device.consumed_capacity_milli:
-        # A name without a domain is the driver's own.
+        # A name without a domain belongs to the driver.
         result["consumedCapacity"] = {
             name.removeprefix(f"{device.driver}/"): _quantity(amount)
             for name, amount in sorted(device.consumed_capacity_milli.items())

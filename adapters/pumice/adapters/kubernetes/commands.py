@@ -11,7 +11,7 @@ from pumice.adapters.core_options import core_options
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.flags import adapter_flags
 from pumice.adapters.kubernetes.settings import AdapterSettings, log_level, settings_from
-from pumice.adapters.kubernetes.shutdown import Shutdown, run_until_asked
+from pumice.adapters.kubernetes.shutdown import Shutdown, run_until_signal
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["adapter_flags", "kubernetes_command", "run_together"]
 
-# From the end of a drain to the end of the process: reports, and the release of the lease.
+# Time from the end of a drain to the end of the process, for reports and the lease.
 _AFTER_DRAIN_SECONDS = 6.0
 
 
 class _AccessProblem(click.ClickException):
-    """An invalid kubeconfig; a restart does not help."""
+    """An invalid kubeconfig, which a restart does not repair."""
 
     exit_code = BAD_INPUT
 
@@ -38,18 +38,18 @@ class _AccessProblem(click.ClickException):
 def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     """Connects a Kubernetes cluster to a core and applies the decisions of the core.
 
-    The command takes the flags of Volcano's scheduler. It exits with 2 when the kubeconfig or a flag
-    is wrong, and with 1 when the cluster or the core refuses this adapter; it retries after other
+    The command accepts the flags of Volcano's scheduler. It exits with 2 if the kubeconfig or a flag
+    is invalid, and with 1 if the cluster or the core refuses this adapter. It retries after other
     errors. On SIGTERM or SIGINT it completes the gangs that it has begun to bind, reports the
-    outcomes, releases the lease and ends; a second signal ends it at once.
+    outcomes, releases the lease and exits. A second signal ends it at once.
     """
-    # Imported here because it takes a second, which `pumice run` need not spend.
+    # Imported here, because the import takes a second and `pumice run` does not need it.
     from pumice.adapters.kubernetes.process import run_adapter  # noqa: PLC0415
 
     _set_up_logging(values)
     settings = _settings(values)
     try:
-        run_until_asked(lambda shutdown: run_adapter(settings, open_channel, shutdown))
+        run_until_signal(lambda shutdown: run_adapter(settings, open_channel, shutdown))
     except NoAccessError as error:
         raise _AccessProblem(str(error)) from None
     except AdapterError as error:
@@ -63,10 +63,10 @@ def run_together(
     listen: str,
     for_controllers: Sequence[str] | None = None,
 ) -> int:
-    """A core, its adapter and maybe controllers, each with its arguments; returns the exit code.
+    """Runs a core, its adapter and optionally controllers; returns the exit code.
 
-    The core listens on a socket of its own, unless it is told where. The values are the adapter's,
-    to be checked before anything is started.
+    Without an address the core listens on a temporary socket. ``values`` are the flags of the
+    adapter, which are checked before anything is started.
     """
     _set_up_logging(values)
     _settings(values)
@@ -80,7 +80,7 @@ def run_together(
                 address, core, for_adapter, SystemClock(), grace, for_controllers
             )
 
-        return run_until_asked(work) or 0
+        return run_until_signal(work) or 0
 
 
 def _settings(values: dict[str, Any]) -> AdapterSettings:
@@ -93,7 +93,7 @@ def _settings(values: dict[str, Any]) -> AdapterSettings:
 def _set_up_logging(values: dict[str, Any]) -> None:
     level = log_level(values)
     if values["shadow"] and level != "debug":
-        # Decisions are never applied there, and the report has them.
+        # A shadow never applies decisions, and its report contains them.
         for name in ("apply", "resync"):
             logging.getLogger(f"pumice.adapters.runtime.{name}").setLevel(logging.ERROR)
     configure_logging(level)

@@ -1,4 +1,4 @@
-"""The scheduler configuration, read from a file or a ConfigMap whenever it changes."""
+"""Reads the scheduler configuration from a file or a ConfigMap, again after each change."""
 
 import asyncio
 import logging
@@ -30,10 +30,10 @@ Publish = Callable[[WorldEvent], None]
 
 
 class ConfigurationFeed:
-    """Publishes each new scheduler configuration, together with what flags say."""
+    """Publishes each new scheduler configuration, together with the settings from flags."""
 
     def __init__(self, base: Configuration, publish: Publish) -> None:
-        # Set after the first configuration, or when it is missing.
+        # Set after the first configuration was read, or was found missing.
         self.is_known = asyncio.Event()
         self._base, self._publish = base, publish
         self._last: str | None = None
@@ -54,19 +54,19 @@ class ConfigurationFeed:
 
 
 class ConfigurationFile:
-    """Polls a file; follows symbolic links, as mounted ConfigMaps have them."""
+    """Polls a file. It follows symbolic links, which mounted ConfigMaps use."""
 
     def __init__(
         self, path: Path, feed: ConfigurationFeed, clock: Clock, poll_seconds: float
     ) -> None:
         self._path, self._feed = path, feed
         self._clock, self._poll_seconds = clock, poll_seconds
-        self._mark: tuple[int, int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
 
     def read(self) -> None:
         """Reads the file for the first time. Raises NoAccessError."""
         try:
-            self._mark = self._marked()
+            self._version = self._read_version()
             self._feed.put(self._path.read_text(encoding="utf-8"), self._source)
         except (OSError, UnicodeDecodeError) as error:
             raise NoAccessError(f"the scheduler configuration cannot be read: {error}") from error
@@ -75,23 +75,23 @@ class ConfigurationFile:
         while True:
             await self._clock.sleep(self._poll_seconds)
             try:
-                mark = self._marked()
-                if mark == self._mark:
+                version = self._read_version()
+                if version == self._version:
                     continue
                 text = self._path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                if self._mark is not None:
+                if self._version is not None:
                     log.error("%s: %s; the last configuration stays in use", self._path, error)
-                self._mark = None
+                self._version = None
                 continue
-            self._mark = mark
+            self._version = version
             self._feed.put(text, self._source)
 
     @property
     def _source(self) -> str:
         return f"file {self._path}"
 
-    def _marked(self) -> tuple[int, int, int]:
+    def _read_version(self) -> tuple[int, int, int]:
         stat = self._path.stat()
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
@@ -113,19 +113,19 @@ class ConfigMapStore:
         on_seen: Callable[[Head], None] = lambda _: None,
     ) -> None:
         self._key, self._feed, self._on_seen = key, feed, on_seen
-        self._is_there = False
+        self._is_present = False
 
     @property
     def source(self) -> Source:
         return Source(CONFIG_MAPS, f"metadata.name={self._key.name}")
 
     def begin_list(self) -> None:
-        self._is_there = False
+        self._is_present = False
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
         if head.metadata.name != self._key.name:
             return
-        self._is_there = True
+        self._is_present = True
         self._on_seen(head)
         try:
             text = _DATA.decode(raw).data.get(self._key.key)
@@ -133,12 +133,12 @@ class ConfigMapStore:
             self._feed.put_missing(str(self._key), f"{self._key} cannot be read: {error}")
             return
         if text is None:
-            self._feed.put_missing(str(self._key), f"there is no {self._key}")
+            self._feed.put_missing(str(self._key), f"{self._key} does not exist")
             return
         self._feed.put(text, str(self._key))
 
     def end_list(self, version: str) -> None:
-        if not self._is_there:
+        if not self._is_present:
             self._miss()
 
     def delete(self, head: Head) -> None:
@@ -146,8 +146,8 @@ class ConfigMapStore:
             self._miss()
 
     async def wait_for_space(self) -> None:
-        """There is one object at most."""
+        """Does nothing, because there is at most one object."""
 
     def _miss(self) -> None:
         where = f"{self._key.namespace}/{self._key.name}"
-        self._feed.put_missing(str(self._key), f"there is no ConfigMap {where}")
+        self._feed.put_missing(str(self._key), f"ConfigMap {where} does not exist")

@@ -1,4 +1,4 @@
-"""The last accepted scheduler configuration, kept in a ConfigMap for the next process."""
+"""Stores the last accepted scheduler configuration in a ConfigMap, for the next process."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ SUFFIX: Final = "-last-good-configuration"
 KEY: Final = "scheduler.conf"
 SOURCE: Final = "pumice.sh/source"
 ACCEPTED: Final = "pumice.sh/accepted-time"
-# A ConfigMap holds one MiB at most, with its names and annotations.
+# A ConfigMap may have one MiB, including names and annotations.
 MOST_BYTES: Final = 1_000_000
 _TRIES: Final = 5
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ _DATA: Final = msgspec.json.Decoder(_Data)
 
 
 class ConfigMapConfigurationStore:
-    """A ConfigMap beside the lease, written by the leader when the core accepts a configuration."""
+    """A ConfigMap in the namespace of the lease. The leader writes each accepted configuration."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ConfigMapConfigurationStore:
         size = len(text.encode())
         if size > MOST_BYTES:
             log.warning(
-                "the configuration is not kept for a restart: it has %d bytes, allowed are %d",
+                "the configuration is not stored for a restart: it has %d bytes; at most %d are allowed",
                 size,
                 MOST_BYTES,
             )
@@ -84,7 +84,7 @@ class ConfigMapConfigurationStore:
                 await self._call("POST", self._collection, body)
         except KubernetesError as error:
             level = logging.INFO if isinstance(error, NotLeadingError) else logging.WARNING
-            log.log(level, "the configuration is not kept for a restart yet: %s", one_line(error))
+            log.log(level, "the configuration is not stored for a restart yet: %s", one_line(error))
             return False
         return True
 
@@ -105,7 +105,7 @@ class ConfigMapConfigurationStore:
         }
 
     async def _call(self, method: str, path: str, body: bytes = b"") -> bytes | None:
-        """The answer; None: there is no such object."""
+        """The response; None: the object does not exist."""
         fence = self._fence if body else None
         content_type = MERGE if method == "PATCH" else JSON
         refusal = None
@@ -117,7 +117,7 @@ class ConfigMapConfigurationStore:
                             method, path, body, content_type=content_type, fence=fence
                         )
                     except MissingRightsError as error:
-                        # A person has to grant the right first; nothing waits for that.
+                        # A retry does not help: an operator must grant the right first.
                         refusal = error
         except ApiError as error:
             if error.status != NOT_FOUND:

@@ -1,9 +1,10 @@
-"""Watch events that only confirm binds of this adapter are handled after the binds.
+"""Delays watch events that only confirm binds of this adapter.
 
-The core assumes a bind as soon as it has decided it, so the pod with its node is no news. To decode and
-send it takes as long as to bind another pod. The store of pods therefore keeps such an event as it is.
-A later version of the pod takes its place; a version that says more, such as that the pod runs, is
-handled at once. What is left is handled after a while, and later than that while binds are in flight.
+The core assumes a bind as soon as it has decided it, so the pod with its node adds nothing. Decoding
+and sending the event takes as long as binding another pod. So the store of pods keeps the raw event.
+A later version of the pod replaces it. A version with more changes, such as a running pod, is
+handled at once. The remaining events are handled after a delay, which is longer while binds are in
+flight.
 """
 
 import asyncio
@@ -18,15 +19,15 @@ from pumice.adapters.kubernetes.object_head import UNREADABLE, Head
 from pumice.adapters.runtime.clock import Clock
 from pumice.v1.decision_pb2 import Bind
 
-# So many confirmations are kept at most; further ones are handled at once.
+# Maximum number of delayed events. Further events are handled at once.
 _MOST_KEPT: Final = 5000
-# How long they are kept: a pod starts within a second or two, if its image is there. While binds are in
-# flight, it is longer.
+# Delay of an event, without and with binds in flight. A pod with a local image starts within two
+# seconds.
 _QUIET_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 5.0
-# So many binds are remembered until they are confirmed.
+# Maximum number of binds that wait for a confirmation.
 _MOST_BINDS: Final = 20_000
-# Handled in one go; binds and other watches go on in between.
+# Number of events that are handled at once, so that binds and other watches can proceed.
 _AT_ONCE: Final = 20
 _LOOK_SECONDS: Final = 0.02
 
@@ -51,22 +52,22 @@ Handle = Callable[[Head, msgspec.Raw], None]
 
 @dataclass(slots=True)
 class _Kept:
-    """The last version of a pod that waits, and who handles it."""
+    """A delayed event: the last version of a pod, and its handler."""
 
     head: Head
     raw: msgspec.Raw
     handle: Handle
-    # When the first such version came.
+    # Arrival of the first version.
     since: float
 
 
 class BindConfirmations:
-    """The binds in flight, and the watch events that confirm them and wait."""
+    """The binds in flight, and the delayed watch events that confirm binds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._in_flight = 0
-        # The node of each bind that was asked for and is not confirmed yet, by the uid of the pod.
+        # The node of each bind that is not confirmed yet, by the uid of the pod.
         self._nodes: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._filled = asyncio.Event()
@@ -74,7 +75,7 @@ class BindConfirmations:
     def __len__(self) -> int:
         return len(self._kept)
 
-    # What the binder calls.
+    # Calls of the binder.
 
     def begin(self, order: Bind) -> None:
         self._in_flight += 1
@@ -85,10 +86,10 @@ class BindConfirmations:
     def end(self) -> None:
         self._in_flight -= 1
 
-    # What the store of pods calls.
+    # Calls of the store of pods.
 
     def keep(self, head: Head, raw: msgspec.Raw, handle: Handle) -> bool:
-        """Keeps an event for later, if it only confirms a bind."""
+        """Delays an event that only confirms a bind; returns whether it did."""
         uid = head.metadata.uid
         if uid not in self._nodes:
             return False
@@ -110,38 +111,38 @@ class BindConfirmations:
         return True
 
     def forget(self, uid: str) -> None:
-        """Drops what is kept of a pod: there is a newer version, or the pod is gone."""
+        """Drops the event of a pod, which has a newer version or was deleted."""
         self._nodes.pop(uid, None)
         self._kept.pop(uid, None)
 
     def forget_all(self, handle: Handle) -> None:
-        """Drops what is kept for one store: a new list has the newest versions."""
+        """Drops the events of one store, because a new list has newer versions."""
         for uid in [uid for uid, kept in self._kept.items() if kept.handle == handle]:
             del self._kept[uid]
 
-    def hand_on_all(self) -> None:
-        """Hands on all that is kept."""
+    def release_all(self) -> None:
+        """Handles all delayed events now."""
         while self._kept:
-            self._hand_on()
+            self._release()
 
     async def run(self) -> None:
-        """Hands events on when it is time, for ever."""
+        """Handles events after their delay, until it is cancelled."""
         while True:
             await self._filled.wait()
             while self._kept:
-                if self._is_time():
-                    self._hand_on()
+                if self._is_due():
+                    self._release()
                     await asyncio.sleep(0)
                 else:
                     await self._clock.sleep(_LOOK_SECONDS)
             self._filled.clear()
 
-    def _is_time(self) -> bool:
+    def _is_due(self) -> bool:
         first = next(iter(self._kept.values()))
         longest = _LONGEST_SECONDS if self._in_flight else _QUIET_SECONDS
         return self._clock.now() - first.since >= longest
 
-    def _hand_on(self) -> None:
+    def _release(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._kept))):
             uid, kept = self._kept.popitem(last=False)
             self._nodes.pop(uid, None)

@@ -1,8 +1,8 @@
 """A connection pool for short HTTP/1.1 calls.
 
-A general client needs more time for a binding than the API server does. This one writes prepared
-bytes and reads one response of known or chunked length. Idle connections are closed before the server
-closes them, and TCP keepalive finds those that were dropped silently.
+A general HTTP client needs more time for a bind than the API server. This client writes prepared
+bytes and reads one response of known or chunked length. Idle connections are closed before the
+server closes them, and TCP keepalive finds those that were dropped silently.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from pumice.adapters.kubernetes.errors import (
 
 # The API server closes connections that are idle for 90 s.
 _IDLE_SECONDS: Final = 60.0
-# A connection whose other side does not answer is closed after about 25 s, used or not.
+# A connection to a peer that does not respond is closed after about 25 s.
 _KEEPALIVE: Final = (
     ("TCP_KEEPIDLE", 10),
     ("TCP_KEEPINTVL", 5),
@@ -40,7 +40,7 @@ _WARNING_FORM: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Lets the kernel find out that the other side is gone. Platforms lack some of the options."""
+    """Enables TCP keepalive, with those options that the platform has."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
         option = getattr(socket, name, None)
@@ -55,7 +55,7 @@ class Reply:
     status: int
     body: bytes
     retry_after: str = ""
-    # What the API server says about a request that it took.
+    # Warnings of the API server about an accepted request.
     warnings: tuple[str, ...] = ()
 
 
@@ -64,7 +64,7 @@ class BrokenReplyError(Exception):
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; one exchange at a time."""
+    """One connection, with one exchange at a time."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
@@ -106,11 +106,11 @@ class _Connection(asyncio.Protocol):
         if reply is None:
             return
         if self._buffer:
-            # Bytes after the response: the next call would take them for its own response.
+            # The next call would read these bytes as its response.
             self.must_close = True
         waiter, self._waiter = self._waiter, None
         if waiter is None:
-            # A response without a request, so the next one would be taken for another.
+            # A response without a request: the connection is out of step.
             self.close()
         elif not waiter.done():
             waiter.set_result(reply)
@@ -121,7 +121,7 @@ class _Connection(asyncio.Protocol):
             waiter.set_exception(error)
 
     def _parsed(self) -> Reply | None:
-        """Takes the response out of the buffer, once it is complete."""
+        """Removes a complete response from the buffer; None: not complete yet."""
         if len(self._buffer) > _MOST_BYTES:
             raise BrokenReplyError("too large")
         end = self._buffer.find(_HEAD_END)
@@ -161,7 +161,7 @@ def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _texts(lines: list[bytes], name: bytes) -> list[str]:
-    """The values of a header that may be there more than once."""
+    """The values of a header that may occur more than once."""
     pairs = (line.partition(b":") for line in lines)
     return [text.decode("utf-8", "replace") for key, _, text in pairs if key.lower() == name]
 
@@ -183,7 +183,7 @@ def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
         size = int(bytes(buffer[at:end]).partition(b";")[0], 16)
         at = end + 2
         if size == 0:
-            # The server sends no trailers, because none were asked for; only the empty line.
+            # An empty line follows. The server sends no trailers, because none were requested.
             return (b"".join(parts), at + 2) if len(buffer) >= at + 2 else None
         if len(buffer) < at + size + 2:
             return None
@@ -212,7 +212,7 @@ class ConnectionPool:
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening = 0
-        # Calls that wait for a connection. Each gets one, or None when it may open one.
+        # Calls that wait for a connection. Each gets one, or None if it may open one.
         self._queue: deque[asyncio.Future[_Connection | None]] = deque()
         self._is_closed = False
 
@@ -227,9 +227,9 @@ class ConnectionPool:
         *,
         urgent: bool = False,
     ) -> Reply:
-        """Raises UnreachableError before anything was sent, LostAnswerError after that.
+        """Raises UnreachableError if nothing was sent, and LostAnswerError otherwise.
 
-        An urgent call does not wait for a free connection; it may open one beyond the limit.
+        An urgent call does not wait for a free connection. It may open one beyond the limit.
         """
         connection = await self._connection(seconds, urgent)
         head = (
@@ -237,12 +237,12 @@ class ConnectionPool:
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         data = head.encode("latin-1") + body
-        # Nothing waits between the fence and the write, so that no call of a former leader leaves.
+        # Nothing is awaited between the fence and the write, so a former leader sends no call.
         if fence is not None and not fence():
-            self._give_back(connection)
+            self._release(connection)
             raise NotLeadingError
         answer = connection.send(data)
-        # The time limit does not count the wait for a connection.
+        # The timeout does not include the wait for a connection.
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, _expire, answer, seconds)
         try:
@@ -252,15 +252,15 @@ class ConnectionPool:
             raise
         finally:
             timer.cancel()
-            self._give_back(connection)
+            self._release(connection)
 
     async def open_all(self, seconds: float) -> None:
-        """Opens connections up to the limit; a call finds out itself about one that failed."""
+        """Opens connections up to the limit. Failures are ignored, because a call reports its own."""
         missing = self._most - len(self._all) - self._opening
         opening = (self._open(seconds) for _ in range(missing))
         for opened in await asyncio.gather(*opening, return_exceptions=True):
             if isinstance(opened, _Connection):
-                self._give_back(opened)
+                self._release(opened)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -280,24 +280,24 @@ class ConnectionPool:
                 self._all.discard(connection)
             if urgent or len(self._all) + self._opening < self._most:
                 return await self._open(seconds)
-            given = await self._turn()
+            given = await self._wait_for_connection()
             if given is not None and given.is_open:
                 return given
             if given is not None:
                 self._all.discard(given)
 
-    async def _turn(self) -> _Connection | None:
-        turn: asyncio.Future[_Connection | None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
+    async def _wait_for_connection(self) -> _Connection | None:
+        waiter: asyncio.Future[_Connection | None] = asyncio.get_running_loop().create_future()
+        self._queue.append(waiter)
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                given = turn.result()
+            if waiter.done() and not waiter.cancelled():
+                given = waiter.result()
                 if given is None:
                     self._next()
                 else:
-                    self._give_back(given)
+                    self._release(given)
             raise
 
     async def _open(self, seconds: float) -> _Connection:
@@ -317,7 +317,7 @@ class ConnectionPool:
         self._all.add(connection)
         return connection
 
-    def _give_back(self, connection: _Connection) -> None:
+    def _release(self, connection: _Connection) -> None:
         if connection.must_close or self._is_closed:
             connection.close()
         if not connection.is_open:
@@ -334,7 +334,7 @@ class ConnectionPool:
         self._expiry = loop.call_later(seconds, self._expire_idle)
 
     def _expire_idle(self) -> None:
-        """Closes connections that nobody used for a while; the oldest are in front."""
+        """Closes connections that were idle for too long. The oldest are first."""
         now = asyncio.get_running_loop().time()
         while self._idle and now - self._idle[0].idle_since >= self._idle_seconds:
             connection = self._idle.pop(0)
@@ -345,11 +345,11 @@ class ConnectionPool:
             self._expire_later(self._idle[0].idle_since + self._idle_seconds - now)
 
     def _next(self, connection: _Connection | None = None) -> bool:
-        """Gives a connection to the call that waits longest, so that none overtakes it."""
+        """Passes a connection to the call that has waited longest; returns whether there was one."""
         while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(connection)
+            waiter = self._queue.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
                 return True
         return False
 

@@ -1,4 +1,4 @@
-"""Discovery of custom resources: a watch of their definitions instead of lists that fail."""
+"""Discovers custom resources by a watch of their definitions, instead of lists that fail."""
 
 import asyncio
 import random
@@ -19,34 +19,34 @@ DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io",
 )
 
-# Delays until a list of a missing resource is tried again: after its definition was seen, ...
+# Delays before a list of a missing resource is retried: after its definition was seen, ...
 _AFTER_DEFINITION: Final = Backoff(0.2, 30.0)
-# ... for built-in kinds, which come only with another version of the server, ...
+# ... for built-in kinds, which appear only with another version of the server, ...
 _BUILT_IN: Final = Backoff(60.0, 600.0)
 # ... and when definitions cannot be watched.
 _WITHOUT_DEFINITIONS: Final = Backoff(5.0, 120.0)
 
 
 class Definitions:
-    """The store of CustomResourceDefinitions. Reflectors wait here for missing resources."""
+    """The store of CustomResourceDefinitions, on which reflectors wait for missing resources."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock, self._rng = clock, rng
         self._present: set[str] = set()
         self._listing: set[str] = set()
         self._changed = asyncio.Event()
-        # Definitions were not listed, or may not be.
-        self.is_blind = True
+        # Whether definitions were not listed, or cannot be.
+        self.is_unknown = True
 
     async def wait_for(self, source: Source, misses: int) -> None:
-        """Returns when a list of the source is worth a try."""
+        """Returns when a list of the source should be retried."""
         name = source.resource.full_name
         if not source.resource.custom:
             await self._clock.sleep(_BUILT_IN.delay(misses + 1, self._rng))
             return
-        while not self.is_blind and name not in self._present:
+        while not self.is_unknown and name not in self._present:
             await self._changed.wait()
-        backoff = _WITHOUT_DEFINITIONS if self.is_blind else _AFTER_DEFINITION
+        backoff = _WITHOUT_DEFINITIONS if self.is_unknown else _AFTER_DEFINITION
         await self._clock.sleep(backoff.delay(misses + 1, self._rng))
 
     def is_absent(self, source: Source) -> bool:
@@ -54,13 +54,13 @@ class Definitions:
         if not resource.custom:
             return False
         is_of_kube_batch = resource in (*POD_GROUPS[1:], *QUEUES[1:])
-        return is_of_kube_batch or (not self.is_blind and resource.full_name not in self._present)
+        return is_of_kube_batch or (not self.is_unknown and resource.full_name not in self._present)
 
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    # The store.
+    # Calls of the reflector.
 
     def begin_list(self) -> None:
         self._listing = set()
@@ -72,7 +72,7 @@ class Definitions:
         self._notify()
 
     def end_list(self, version: str) -> None:
-        self.is_blind = False
+        self.is_unknown = False
         self._present = set(self._listing)
         self._notify()
 
@@ -80,4 +80,4 @@ class Definitions:
         self._present.discard(head.metadata.name)
 
     async def wait_for_space(self) -> None:
-        """There is no consumer to wait for."""
+        """Does nothing, because there is no consumer to wait for."""

@@ -1,4 +1,4 @@
-"""Allocates the ResourceClaims of a pod before the pod itself is bound."""
+"""Allocates the ResourceClaims of a pod before the pod is bound."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +11,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
 from pumice.v1.decision_pb2 import Bind, ResourceClaimChoice
 
-# How long a bind waits for conditions of devices, as in Kubernetes, and how often it looks.
+# Time that a bind waits for conditions of devices, as in Kubernetes, and interval of checks.
 _CONDITIONS_SECONDS: Final = 600.0
 _AGAIN_SECONDS: Final = 1.0
 
@@ -22,9 +22,9 @@ class _Attempt(BindAttempt):
 
     # Uids of claims by name.
     claims: dict[str, str] = field(default_factory=dict)
-    # Names of claims that are made for the pod.
+    # Names of claims that were created for the pod.
     made: set[str] = field(default_factory=set)
-    # Since when it waits for conditions of devices.
+    # Start of the wait for conditions of devices.
     waits_since: float | None = None
 
     @property
@@ -51,7 +51,7 @@ class DeviceClaimBinder:
         self.settle, self.close, self.run = attempts.settle, attempts.close, attempts.run
 
     async def prepare(self, order: Bind) -> ApplyResult:
-        """DONE: every claim is allocated and reserved for the pod; other: not possible."""
+        """DONE: every claim is allocated and reserved for the pod."""
 
         async def reserve(attempt: _Attempt) -> ApplyResult:
             waits = ""
@@ -62,7 +62,7 @@ class DeviceClaimBinder:
         return await self._attempts.prepare(order, _Attempt, reserve)
 
     async def _write(self, attempt: _Attempt, choice: ResourceClaimChoice) -> str:
-        """Which conditions of the claim's devices the bind has to wait for; empty: none."""
+        """The conditions of devices that the bind must wait for; empty: none."""
         if not choice.requests:
             attempt.claims[choice.claim] = choice.claim_uid
             return await self._writer.write(attempt.pod, choice)
@@ -71,7 +71,7 @@ class DeviceClaimBinder:
         made.CopyFrom(choice)
         made.claim_uid = await self._extended.make(attempt.pod, choice)
         waits = await self._writer.write(attempt.pod, made)
-        await self._extended.name_in(attempt.pod, choice)
+        await self._extended.write_name(attempt.pod, choice)
         return waits
 
     def _waiting(self, attempt: _Attempt, reason: str) -> ApplyResult:
@@ -82,7 +82,7 @@ class DeviceClaimBinder:
         return ApplyResult(ApplyCode.WAITING, reason, retry_after_seconds=_AGAIN_SECONDS)
 
     async def _undo(self, attempt: _Attempt) -> None:
-        """Takes the pod out of its claims."""
+        """Removes the pod from its claims."""
         for name, uid in reversed(attempt.claims.items()):
             await self._writer.undo(attempt.pod, name, uid)
         for name in sorted(attempt.made):

@@ -1,4 +1,4 @@
-"""The device configuration of vGPUs and NPUs, read from a ConfigMap and checked."""
+"""Checks the device configuration of vGPUs and NPUs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import yaml
 
 
 class _Model(msgspec.Struct, rename="camel"):
-    """A part of the file; keys that nothing depends on are not checked."""
+    """A part of the file. Only keys that are used are checked."""
 
 
 class _MigInstances(_Model):
@@ -60,14 +60,14 @@ class _Devices(_Model):
 
 
 class DeviceConfigError(ValueError):
-    """A device configuration that cannot be used."""
+    """An invalid device configuration."""
 
 
 def check_config(text: str) -> None:
-    """Raises DeviceConfigError, which names the place, for a text that the core would refuse."""
+    """Raises DeviceConfigError, with the place of the problem, if the core would refuse the text."""
     try:
         data: Any = yaml.safe_load(text)
-        # An older form has the list itself.
+        # In an older form, vnpus is the list itself.
         if isinstance(data, dict) and isinstance(data.get("vnpus"), list):
             data["vnpus"] = {"configs": data["vnpus"]}
         msgspec.convert({} if data is None else data, _Devices)

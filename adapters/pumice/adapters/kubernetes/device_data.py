@@ -1,4 +1,4 @@
-"""Watches the ConfigMaps that the plugin deviceshare depends on, and publishes what they say."""
+"""Watches the ConfigMaps that the plugin deviceshare needs, and publishes their data."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from pumice.v1.delta_pb2 import PluginData
 
 log = logging.getLogger(__name__)
 
-# How long the start of the adapter waits for data about devices.
+# Time that the start of the adapter waits for data about devices.
 _LONGEST_SECONDS: Final = 10.0
 
 Publish = Callable[[WorldEvent], None]
@@ -40,68 +40,68 @@ _DATA: Final = msgspec.json.Decoder(_Data)
 class DeviceConfigStore:
     """Receives the ConfigMap with the device configuration.
 
-    Without one, the core uses its own. One that cannot be used leaves the last one in use.
+    Without a ConfigMap the core uses its default. After an invalid one the last one stays in use.
     """
 
-    def __init__(self, key: ConfigMapKey, tell: Callable[[str], None]) -> None:
-        self._key, self._tell = key, tell
-        self._is_there = False
+    def __init__(self, key: ConfigMapKey, publish: Callable[[str], None]) -> None:
+        self._key, self._publish = key, publish
+        self._is_present = False
 
     @property
     def source(self) -> Source:
         return Source(CONFIG_MAPS, f"metadata.name={self._key.name}")
 
     def begin_list(self) -> None:
-        self._is_there = False
+        self._is_present = False
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
-        if not self._is_meant(head):
+        if not self._is_selected(head):
             return
-        self._is_there = True
+        self._is_present = True
         try:
             text = _DATA.decode(raw).data.get(self._key.key)
             if text is None:
                 raise DeviceConfigError("the key is missing")
             check_config(text)
         except (DeviceConfigError, msgspec.MsgspecError) as error:
-            log.error("%s: %s; the device configuration stays as it is", self._key, error)
+            log.error("%s: %s; the device configuration stays unchanged", self._key, error)
         else:
-            self._tell(text)
+            self._publish(text)
 
     def end_list(self, version: str) -> None:
-        if not self._is_there:
-            self._tell("")
+        if not self._is_present:
+            self._publish("")
 
     def delete(self, head: Head) -> None:
-        if self._is_meant(head):
-            self._tell("")
+        if self._is_selected(head):
+            self._publish("")
 
-    def _is_meant(self, head: Head) -> bool:
+    def _is_selected(self, head: Head) -> bool:
         where = (head.metadata.namespace, head.metadata.name)
         return where == (self._key.namespace, self._key.name)
 
     async def wait_for_space(self) -> None:
-        """There is one object at most."""
+        """Does nothing, because there is at most one object."""
 
 
 class DeviceDataWatcher:
-    """Watches what the scheduler configuration in use needs, and nothing else.
+    """Watches the ConfigMaps that the current scheduler configuration needs.
 
-    Publishes scheduler configurations together with the device configuration that they name.
+    It publishes each scheduler configuration together with its device configuration.
     """
 
     def __init__(self, make: MakeReflector, publish: Publish, clock: Clock) -> None:
-        # Set when all that is needed was read, or cannot be.
+        # Set when all needed ConfigMaps were read, or cannot be read.
         self.is_known = asyncio.Event()
         self._make, self._publish, self._clock = make, publish, clock
         self._settings = DeviceSettings()
         self._changed = asyncio.Event()
-        self._seen: ConfigurationSeen | None = None
+        self._last: ConfigurationSeen | None = None
         self._text = ""
 
-    def see(self, event: ConfigurationSeen) -> None:
+    def handle(self, event: ConfigurationSeen) -> None:
         """Publishes a scheduler configuration as soon as its device configuration is known."""
-        self._seen = event
+        self._last = event
         settings = device_settings(event.configuration.scheduler_conf)
         if settings != self._settings:
             if settings.config_map != self._settings.config_map:
@@ -112,18 +112,18 @@ class DeviceDataWatcher:
         if self.is_known.is_set() or settings.config_map is None:
             self._publish_configuration()
 
-    def _take_config(self, text: str) -> None:
+    def _set_device_config(self, text: str) -> None:
         if text != self._text:
             self._text = text
             if self.is_known.is_set():
                 self._publish_configuration()
 
     def _publish_configuration(self) -> None:
-        if self._seen is not None:
+        if self._last is not None:
             configuration = Configuration()
-            configuration.CopyFrom(self._seen.configuration)
+            configuration.CopyFrom(self._last.configuration)
             configuration.device_config = self._text
-            self._publish(ConfigurationSeen(configuration, self._seen.source))
+            self._publish(ConfigurationSeen(configuration, self._last.source))
 
     async def run(self) -> None:
         while True:
@@ -141,7 +141,7 @@ class DeviceDataWatcher:
     async def _watch(self, settings: DeviceSettings) -> None:
         reflectors = []
         if settings.config_map is not None:
-            config = DeviceConfigStore(settings.config_map, self._take_config)
+            config = DeviceConfigStore(settings.config_map, self._set_device_config)
             namespace = settings.config_map.namespace
             reflectors.append(self._make(config.source, config, namespace))
         if settings.npus is not None:
@@ -151,12 +151,12 @@ class DeviceDataWatcher:
         await asyncio.gather(self._note_listed(reflectors, settings), *running)
 
     async def _note_listed(self, reflectors: Sequence[Reflector], settings: DeviceSettings) -> None:
-        """The cluster counts as read when this was, or after a while, as in Volcano."""
+        """Waits until the ConfigMaps were listed, up to a limit, as Volcano does."""
         for reflector in reflectors:
             try:
                 await within(self._clock, _LONGEST_SECONDS, reflector.listed.wait())
             except TimeoutError:
-                problem = "data about devices cannot be read: %s; what is built in counts"
+                problem = "data about devices cannot be read: %s; the built-in data is used"
                 log.error(problem, reflector.why_stale())
         if settings.config_map is not None:
             self._publish_configuration()

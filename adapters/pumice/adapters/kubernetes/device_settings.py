@@ -1,4 +1,4 @@
-"""Which data about devices a scheduler configuration needs: arguments of the plugin deviceshare."""
+"""The data about devices that a scheduler configuration needs, from its plugin deviceshare."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ DEVICE_CONFIG: Final = "device-config.yaml"
 _NAME: Final = "deviceshare.KnownGeometriesCMName"
 _NAMESPACE: Final = "deviceshare.KnownGeometriesCMNamespace"
 _MIND_CLUSTER: Final = "deviceshare.AscendMindClusterVNPUEnable"
-# Arguments of which one must be true for the device configuration to matter.
+# The device configuration is used if one of these arguments is true.
 _CONFIGURED: Final = ("deviceshare.VGPUEnable", "deviceshare.AscendHAMiVNPUEnable")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSettings:
-    """The core has checked the configuration."""
+    """The ConfigMaps that a configuration needs."""
 
-    # Where the device configuration is; None: it does not matter.
+    # The device configuration; None: it is not used.
     config_map: ConfigMapKey | None = None
-    # Where data about NPUs of MindCluster is; None: it does not matter.
+    # The data about NPUs of MindCluster; None: it is not used.
     npus: NpuSource | None = None
 
 
 def device_settings(scheduler_conf: str) -> DeviceSettings:
-    """What a configuration needs; one that cannot be read needs nothing."""
+    """The needs of a configuration. An unreadable configuration needs nothing."""
     try:
         data = yaml.safe_load(scheduler_conf)
     except yaml.YAMLError:
         return DeviceSettings()
     key, npus = None, None
     for arguments in (
-        found for tier in _list(data, "tiers") for found in _of(tier, "plugins", PLUGIN)
+        found for tier in _list(data, "tiers") for found in _arguments_of(tier, "plugins", PLUGIN)
     ):
         if any(_is_true(arguments.get(switch)) for switch in _CONFIGURED):
             key = ConfigMapKey(
@@ -46,13 +46,13 @@ def device_settings(scheduler_conf: str) -> DeviceSettings:
                 DEVICE_CONFIG,
             )
         if _is_true(arguments.get(_MIND_CLUSTER)):
-            common = next(_of(data, "configurations", "init-params"), {})
+            common = next(_arguments_of(data, "configurations", "init-params"), {})
             npus = NpuSource(_is_true(common.get("useClusterInfoManager", True)))
     return DeviceSettings(key, npus)
 
 
-def _of(data: Any, key: str, name: str) -> Iterator[Mapping[str, Any]]:
-    """The arguments of every entry of a list that has the name."""
+def _arguments_of(data: Any, key: str, name: str) -> Iterator[Mapping[str, Any]]:
+    """The arguments of all entries of a list with this name."""
     for entry in _list(data, key):
         if isinstance(entry, Mapping) and entry.get("name") == name:
             arguments = entry.get("arguments")

@@ -1,4 +1,4 @@
-"""Errors of calls to an API server; their messages say what to do."""
+"""Errors of calls to an API server, with advice."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ GATEWAY_TIMEOUT: Final = 504
 
 
 class KubernetesError(AdapterError):
-    """The adapter cannot work with this cluster; the message says what to do."""
+    """An error of this cluster. The message contains advice."""
 
 
 class NoAccessError(KubernetesError):
@@ -30,17 +30,17 @@ class NoAccessError(KubernetesError):
 
 
 class BadCredentialsError(KubernetesError):
-    """The API server does not accept the credentials."""
+    """The API server refuses the credentials."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
-            f"bad credentials: the API server does not accept them ({message}); they may have expired:"
+            f"bad credentials: the API server refuses them ({message}); they may have expired:"
             " renew the token, certificate or exec plugin of the kubeconfig"
         )
 
 
 class UnreachableError(KubernetesError):
-    """The API server cannot be reached; the call was not sent."""
+    """The API server cannot be reached. The call was not sent."""
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(
@@ -50,14 +50,14 @@ class UnreachableError(KubernetesError):
 
 
 class LostAnswerError(KubernetesError):
-    """A call was sent and no valid answer came: it may have taken effect."""
+    """A call was sent, but no valid response arrived. It may have taken effect."""
 
 
 class NotLeadingError(KubernetesError):
-    """A call was not sent, because this adapter does not hold the lease any more."""
+    """A call was not sent, because this process no longer holds the lease."""
 
     def __init__(self) -> None:
-        super().__init__("this process does not lead any more")
+        super().__init__("this process is no longer the leader")
 
 
 class ReadOnlyError(KubernetesError):
@@ -86,7 +86,7 @@ class ApiError(KubernetesError):
 
 
 class MissingRightsError(ApiError):
-    """The adapter's account lacks a right that the adapter needs."""
+    """The account of the adapter lacks a right."""
 
     def __init__(self, message: str) -> None:
         found = _FORBIDDEN.search(message)
@@ -104,11 +104,11 @@ class MissingRightsError(ApiError):
 
 
 class NamespaceTerminatingError(ApiError):
-    """Nothing can be created in a namespace that is being deleted; a binding is a creation."""
+    """A terminating namespace, in which nothing can be created. A binding is a creation."""
 
 
 class WorldEndedError(KubernetesError):
-    """A task that runs as long as the adapter ended."""
+    """A task that should run as long as the adapter has ended."""
 
 
 def one_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine on uvloop, which needs less time for TLS; there is none for Windows."""
+    """Runs a coroutine on uvloop, which is faster with TLS, or on asyncio where it is missing."""
     try:
         import uvloop  # noqa: PLC0415
     except ImportError:

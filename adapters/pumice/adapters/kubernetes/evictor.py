@@ -1,4 +1,4 @@
-"""Evicts pods as Volcano does: writes conditions that say why, then deletes the pod."""
+"""Evicts pods as Volcano does: writes conditions with the reason, then deletes the pod."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ class KubernetesEvictor:
 
     async def evict(self, order: Evict) -> ApplyResult:
         try:
-            version = await self._mark(order)
+            version = await self._write_conditions(order)
             await self._delete(order, version)
         except ApiError as error:
             path = PODS.path(order.namespace, order.name)
@@ -37,8 +37,8 @@ class KubernetesEvictor:
             return result_of(error)
         return DONE
 
-    async def _mark(self, order: Evict) -> str:
-        """Writes the conditions; returns the version of the pod that has them."""
+    async def _write_conditions(self, order: Evict) -> str:
+        """Writes the conditions; returns the new version of the pod."""
         now = shown_time(self._clock.unix_ms() * 1_000_000)
         target = f" to make room for {order.for_job}" if order.for_job else ""
         conditions = [

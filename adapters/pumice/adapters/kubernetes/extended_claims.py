@@ -1,11 +1,17 @@
-"""ResourceClaims that are made for extended resources of pods, as the Kubernetes scheduler makes them."""
+"""Creates ResourceClaims for extended resources of pods, as the Kubernetes scheduler does."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.claim_writer import FINALIZER, Claim, Consumer, chosen, devices_of
+from pumice.adapters.kubernetes.claim_writer import (
+    FINALIZER,
+    Claim,
+    Consumer,
+    chosen_devices,
+    devices_of,
+)
 from pumice.adapters.kubernetes.errors import NOT_FOUND, ApiError
 from pumice.adapters.kubernetes.reserved_objects import (
     JSON,
@@ -24,15 +30,15 @@ _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ExtendedClaimWriter:
-    """Makes and deletes the claims, and names them in the status of their pods."""
+    """Creates and deletes the claims, and writes their names to the status of their pods."""
 
     def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
         self._objects = ReservedObjects(api, fence, seconds)
 
     async def make(self, pod: Consumer, choice: ResourceClaimChoice) -> str:
-        """The uid of the claim, which is made unless an earlier attempt has made an equal one.
+        """The uid of the claim, which is created unless an equal one exists.
 
-        Raises ReservationError when the claim cannot be had, or KubernetesError.
+        Raises ReservationError if the claim cannot be used, or KubernetesError.
         """
         return await retry_conflicts(lambda: self._make(pod, choice))
 
@@ -51,8 +57,8 @@ class ExtendedClaimWriter:
         )
         return str(_DECODE(body)["metadata"]["uid"])
 
-    async def name_in(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
-        """Writes to the pod's status which container gets the devices of which request."""
+    async def write_name(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
+        """Writes the mapping of containers to device requests to the status of the pod."""
         mappings = [
             {"containerName": m.container, "resourceName": m.resource, "requestName": m.request}
             for m in choice.mappings
@@ -61,14 +67,12 @@ class ExtendedClaimWriter:
         body = await self._patch_pod(pod, status)
         if not _DECODE(body).get("status", {}).get(_STATUS):
             raise ReservationError(
-                f"the API server does not keep status.{_STATUS} of pods: its feature gate DRAExtendedResource is off"
+                f"the API server does not store status.{_STATUS} of pods: its feature gate"
+                " DRAExtendedResource is off"
             )
 
     async def undo(self, pod: Consumer, claim_name: str) -> None:
-        """Deletes the claim and its name in the pod's status.
-
-        Raises KubernetesError when the API server does not let it be undone now.
-        """
+        """Deletes the claim and its name in the status of the pod. Raises KubernetesError."""
         await retry_conflicts(lambda: self._undo(pod, claim_name))
 
     async def _undo(self, pod: Consumer, claim_name: str) -> None:
@@ -120,12 +124,12 @@ def _is_owned(claim: Claim, pod: Consumer) -> bool:
 
 
 def _is_equal(claim: Claim, choice: ResourceClaimChoice) -> bool:
-    """Whether it asks for what was decided, and has no other devices."""
+    """Whether the claim has the decided requests, and no other devices."""
     requests = claim.get("spec", {}).get("devices", {}).get("requests") or []
     held = [(r.get("name"), *_asked(r.get("exactly") or {})) for r in requests]
     wanted = [(r.name, r.exactly.device_class_name, r.exactly.count or 1) for r in choice.requests]
     allocation = claim.get("status", {}).get("allocation")
-    given = allocation is None or devices_of(allocation) == chosen(choice.allocation)
+    given = allocation is None or devices_of(allocation) == chosen_devices(choice.allocation)
     return held == wanted and given
 
 

@@ -1,4 +1,4 @@
-"""Flags of the adapter: those of Volcano's scheduler, and some of its own."""
+"""Flags of the adapter: those of Volcano's scheduler, and additional ones."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -61,7 +61,7 @@ def duration(name: str, default: str, text: str) -> Callable[[F], F]:
 
 # klog's flags.
 LOG_FLAGS: Final[dict[str, str]] = {
-    f"--{name}": "the log goes to standard error at once"
+    f"--{name}": "the log is written to standard error at once"
     for name in (
         "logtostderr",
         "alsologtostderr",
@@ -78,28 +78,28 @@ LOG_FLAGS: Final[dict[str, str]] = {
     )
 }
 
-# Flags of Volcano that are accepted without an effect, and the reason.
+# Flags of Volcano that are accepted without effect, with the reason.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
-    "--resync-period": "watches are exact, and drift is found by digests",
-    "--resource-sync-timeout": "nothing is decided before everything was read",
-    "--minimum-feasible-nodes": "all nodes are looked at",
-    "--minimum-percentage-nodes-to-find": "all nodes are looked at",
-    "--percentage-nodes-to-find": "all nodes are looked at",
+    "--resync-period": "watches are complete, and digests detect drift",
+    "--resource-sync-timeout": "no session runs before all objects were read",
+    "--minimum-feasible-nodes": "all nodes are considered",
+    "--minimum-percentage-nodes-to-find": "all nodes are considered",
+    "--percentage-nodes-to-find": "all nodes are considered",
     "--node-worker-threads": "there are no worker threads",
     "--gate-removal-worker-num": "there are no worker threads",
     "--plugins-dir": "plugins are Python packages with an entry point pumice.plugins",
-    "--enable-pprof": "there is no pprof in Python",
-    "--cache-dumper": "ask the core: pumice top, pumice explain",
-    "--cache-dump-dir": "ask the core: pumice top, pumice explain",
+    "--enable-pprof": "Python has no pprof",
+    "--cache-dumper": "use pumice top and pumice explain",
+    "--cache-dump-dir": "use pumice top and pumice explain",
     "--leader-elect-resource-lock": "the lock is always a Lease",
     "--ca-cert-file": "health is served without TLS",
     "--tls-cert-file": "health is served without TLS",
     "--tls-private-key-file": "health is served without TLS",
-    "--log-flush-frequency": "the log goes to standard error at once",
+    "--log-flush-frequency": "the log is written to standard error at once",
     **LOG_FLAGS,
 }
 
-# The NodeShard of a scheduler that names none.
+# The default NodeShard.
 DEFAULT_SHARD: Final = "volcano"
 
 # Feature gates of Volcano that take effect here.
@@ -110,21 +110,21 @@ GATES: Final = (
     "ResourceTopology",
     "SchedulingGatesQueueAdmission",
 )
-# Those that change what the core decides.
+# Feature gates that change decisions of the core.
 CORE_GATES: Final = ("SchedulingGatesQueueAdmission",)
-# Sets every gate that is not named: all gates of Volcano are alpha.
+# Sets all other gates, because all gates of Volcano are alpha.
 ALL_ALPHA: Final = "AllAlpha"
-# Environment variables of Volcano without an effect here.
+# Environment variables of Volcano without effect.
 UNUSED_VARIABLES: Final = ("BATCH_BIND_NUM", "PANIC_ON_ERROR", "DEBUG_SOCKET_DIR")
 
 
 def access_flags() -> list[Callable[[F], F]]:
-    """The API server and the rate of calls to it."""
+    """Flags for the API server and the rate of calls."""
     return [
         click.option(
             "--kubeconfig",
             default="",
-            help="Kubeconfig file.  [the pod's account, else KUBECONFIG, else ~/.kube/config]",
+            help="Kubeconfig file.  [the pod's account, or KUBECONFIG, or ~/.kube/config]",
         ),
         click.option("--context", default="", help="Context of the kubeconfig."),
         click.option("--master", default="", help="Address of the API server."),
@@ -170,14 +170,14 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
         go_flag(
             "--disable-default-scheduler-config",
             False,
-            "No fallback to the built-in configuration when no valid one was ever read.",
+            "No fallback to the built-in configuration if no valid one was ever read.",
         ),
         duration("--schedule-period", "1s", "Interval between scheduling sessions."),
         click.option(
             "--default-queue",
             default="default",
             show_default=True,
-            help="Queue of jobs that name none.",
+            help="Queue of jobs without a queue.",
         ),
         click.option(
             "--node-selector", multiple=True, help="Labels key:value of the nodes in use.  [all]"
@@ -194,7 +194,7 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
             default="none",
             show_default=True,
             type=click.Choice(["none", "hard", "soft"]),
-            help="Use of nodes outside the NodeShard: all alike, never (hard), or last (soft).",
+            help="Use of nodes outside the NodeShard: always (none), never (hard), or last (soft).",
         ),
         click.option(
             "--scheduler-sharding-name",
@@ -208,14 +208,14 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
         click.option(
             "--compat", multiple=True, help="Compatibility switches, such as kube-batch's."
         ),
-        go_flag("--eager", True, "Sessions soon after changes, before the period is over."),
+        go_flag("--eager", True, "Sessions soon after changes, before the end of the period."),
         duration(
             "--gang-bind-deadline",
             "0s",
             "Time after which an incomplete gang is evicted; 0: never.",
         ),
         duration("--apply-timeout", "60s", "Time for one decision, including all retries."),
-        go_flag("--make-queues", True, "Creation of the default and root queues when missing."),
+        go_flag("--make-queues", True, "Creation of missing default and root queues."),
         duration(
             "--other-scheduler-check",
             "0s",
@@ -225,7 +225,7 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
 
 
 def lease_flags(name: str) -> list[Callable[[F], F]]:
-    """Leader election by a Lease of this name."""
+    """Flags for leader election by a Lease with this name."""
     return [
         go_flag("--leader-elect", True, "Leader election by a Lease."),
         duration(
@@ -261,7 +261,7 @@ def _leadership_flags() -> list[Callable[[F], F]]:
         duration(
             "--core-timeout",
             "10s",
-            "Time without an answer from the core until the lease is released.",
+            "Time without a response of the core until the lease is released.",
         ),
     ]
 
@@ -269,7 +269,7 @@ def _leadership_flags() -> list[Callable[[F], F]]:
 def process_flags(
     metrics_address: str, drain_text: str, without_effect: Iterable[str]
 ) -> list[Callable[[F], F]]:
-    """Pages, log and end of a process, and flags that are accepted without an effect."""
+    """Flags for HTTP pages, log and shutdown, and flags that are accepted without effect."""
     return [
         duration("--drain-timeout", "15s", drain_text),
         go_flag("--enable-metrics", False, "A /metrics page."),
@@ -288,7 +288,7 @@ def process_flags(
             type=click.Choice(["debug", "info", "warning", "error"]),
             default="info",
             show_default=True,
-            help="Least severe messages in the log.",
+            help="Least severe level that is logged.",
         ),
         click.option("-v", "--v", "verbosity", default="", help="klog verbosity; debug from 5 on."),
         *(
@@ -314,7 +314,7 @@ def _shadow_flags() -> list[Callable[[F], F]]:
 
 
 def adapter_flags(function: F) -> F:
-    """Adds all flags of the adapter, which `pumice run` takes too."""
+    """Adds all flags of the adapter, which `pumice run` also accepts."""
     flags: Sequence[Callable[[F], F]] = [
         *_cluster_flags(),
         *_scheduling_flags(),

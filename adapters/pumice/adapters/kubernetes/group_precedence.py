@@ -1,4 +1,4 @@
-"""Objects of the same name in several API groups: of Volcano, kube-batch and Kubernetes."""
+"""Precedence of objects with the same name in the API groups of Volcano, kube-batch and Kubernetes."""
 
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
@@ -8,7 +8,7 @@ _Key = tuple[KindNumber, str, str]
 
 
 class GroupPrecedence:
-    """Shows one of several objects of the same name: that of the group with the lowest rank."""
+    """Passes on one of several objects with the same name: that of the group with the lowest rank."""
 
     def __init__(self) -> None:
         self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}
@@ -16,7 +16,7 @@ class GroupPrecedence:
     def put(
         self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str, item: ClusterObject
     ) -> list[WorldEvent]:
-        """The events that follow when an object of a group was seen."""
+        """Adds an object of a group; returns the events to publish."""
         held = self._held.setdefault((kind, *name), {})
         first = min(held, default=rank)
         events: list[WorldEvent] = []
@@ -24,7 +24,7 @@ class GroupPrecedence:
             events.append(ObjectGone(kind, held[first][0]))
         old = held.get(rank)
         if old is not None and old[0] != uid and first == rank:
-            # Another object has the name, and the deletion of the old one was not seen.
+            # Another object now has the name, and the deletion of the old one was missed.
             events.append(ObjectGone(kind, old[0]))
         held[rank] = (uid, item)
         if first >= rank:
@@ -34,7 +34,7 @@ class GroupPrecedence:
     def drop(
         self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str
     ) -> list[WorldEvent]:
-        """The events that follow when an object of a group is gone."""
+        """Removes an object of a group; returns the events to publish."""
         held = self._held.get((kind, *name), {})
         if rank not in held or held[rank][0] != uid:
             return []

@@ -16,7 +16,7 @@ _UNHEALTHY: Final = 503
 
 
 class PageAddresses(Protocol):
-    """Where pages are served: `host:port` or `:port`; empty: not served."""
+    """Addresses of the pages: `host:port` or `:port`; empty: not served."""
 
     @property
     def metrics_address(self) -> str: ...
@@ -29,7 +29,7 @@ class PageAddresses(Protocol):
 async def serve_pages(
     settings: PageAddresses, metrics: Metrics, health: Health
 ) -> AsyncIterator[None]:
-    """Serves what the settings ask for, for as long as the block runs."""
+    """Serves the pages within the context."""
     runners: list[web.AppRunner] = []
     addresses: dict[str, list[web.RouteDef]] = {}
 
@@ -44,7 +44,7 @@ async def serve_pages(
                 web.get("/livez", _probe_page(health, "livez", Probe.LIVE)),
                 web.get("/readyz", _probe_page(health, "readyz", Probe.READY)),
                 web.get("/healthz", _probe_page(health, "healthz", Probe.ANY)),
-                # Volcano serves this one; it says that the process answers.
+                # Volcano has this page, which only shows that the process responds.
                 web.get("/healthz/ping", _probe_page(health, "ping", Probe(0))),
             ]
         )
@@ -60,7 +60,7 @@ async def serve_pages(
 
 
 def _probe_page(health: Health, name: str, probe: Probe) -> _Handler:
-    """A page in the form of the API server's: "ok", or one line per check."""
+    """A page in the format of the API server: "ok", or one line per check."""
 
     async def page(request: web.Request) -> web.Response:
         results = health.run(probe)

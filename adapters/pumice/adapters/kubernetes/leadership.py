@@ -1,4 +1,4 @@
-"""Leadership that follows the core: a leader whose core does not work lets a standby lead."""
+"""Releases the lease while the core of the leader does not work, so that a standby leads."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from pumice.adapters.runtime.runner import AdapterRuntime
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.25
-# A candidate's core must have answered within this time.
+# The core of a candidate must have responded within this time.
 _STANDBY_SECONDS = 3.0
 
 
@@ -39,15 +39,15 @@ class Leadership:
         self._api, self._lease, self._options = api, lease, options
         self._core_timeout_seconds = core_timeout_seconds
         self._clock, self._metrics = clock, metrics
-        # Until then others are given the time to get the lease.
-        self._stands_from = 0.0
+        # Until this time, other candidates go first.
+        self._candidate_from = 0.0
         self._monitor: CoreMonitor | None = None
 
     async def run(self, runtime: AdapterRuntime, monitor: CoreMonitor) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         self._monitor = monitor
         self._lease.on_lost = runtime.cut
-        self._lease.why_not_stand = self._why_not_stand
+        self._lease.why_not_candidate = self._why_not_candidate
         tasks = [
             asyncio.create_task(work)
             for work in (self._lease.run(), self._watch_lease(), self._watch_core(runtime, monitor))
@@ -57,34 +57,34 @@ class Leadership:
         finally:
             await end_tasks(*tasks)
 
-    def _why_not_stand(self) -> str:
+    def _why_not_candidate(self) -> str:
         if self._monitor is not None:
             limit = min(_STANDBY_SECONDS, self._core_timeout_seconds)
             if reason := self._monitor.why_silent(limit):
                 return reason
-        if self._clock.now() < self._stands_from:
+        if self._clock.now() < self._candidate_from:
             return "the core of this adapter did not work; other candidates go first"
         return ""
 
     async def _watch_core(self, runtime: AdapterRuntime, monitor: CoreMonitor) -> None:
-        could_stand = False
+        was_candidate = False
         while True:
             await self._clock.sleep(_POLL_SECONDS)
             if not self._lease.leads:
-                can_stand = not self._why_not_stand()
-                if can_stand and not could_stand:
-                    # The core works again: the retry period need not be waited for.
+                is_candidate = not self._why_not_candidate()
+                if is_candidate and not was_candidate:
+                    # The core works again, so the election need not wait for the retry period.
                     self._lease.check_soon()
-                could_stand = can_stand
+                was_candidate = is_candidate
             elif reason := monitor.why_silent(self._core_timeout_seconds):
-                could_stand = False
+                was_candidate = False
                 await self._resign(runtime, monitor, reason)
 
     async def _resign(self, runtime: AdapterRuntime, monitor: CoreMonitor, reason: str) -> None:
         await runtime.finish_calls()
         if monitor.answers:
-            # A core that hangs but answers would let this adapter lead again at once.
-            self._stands_from = self._clock.now() + self._options.duration_seconds
+            # With a core that hangs but responds, this adapter would lead again at once.
+            self._candidate_from = self._clock.now() + self._options.duration_seconds
         self._metrics.count("resignations")
         self._lease.resign(reason)
         await self._until_resigned()
@@ -100,7 +100,7 @@ class Leadership:
 async def watch_lease(
     api: ApiSession, lease: LeaseEpochs, options: LeaseOptions, clock: Clock, metrics: Metrics
 ) -> None:
-    """Tells the election of a release at once. Until it is cancelled."""
+    """Watches the lease, so that the election notices a release at once. Runs until cancelled."""
     store = LeaseStore(options.name, lease.check_soon)
     rng = random.Random()
     reflector = Reflector(

@@ -1,7 +1,7 @@
-"""Leadership: one Lease, the epoch in its annotation, and a local answer to "may I act now?".
+"""Leader election by a Lease, with the epoch in an annotation, and a local check before each write.
 
-An old leader that was paused finds its lease out of date before its next call leaves; a call that
-left in time ends, one way or another, before anybody else can take the lease.
+An old leader that was suspended finds its lease expired before it sends the next call. A call that
+was sent in time ends before another process can acquire the lease.
 """
 
 import asyncio
@@ -67,14 +67,14 @@ def _record(body: bytes) -> _Record:
     try:
         found = msgspec.json.decode(body)
     except UNREADABLE as error:
-        raise LostAnswerError(f"the answer is not a lease: {error}") from error
+        raise LostAnswerError(f"the response is not a lease: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
-        raise LostAnswerError("the answer is not a lease: it has no metadata")
+        raise LostAnswerError("the response is not a lease: it has no metadata")
     return _Record(found)
 
 
 class LeaseEpochs:
-    """Leader election by a Lease, and the epochs that it gives; `run` must run meanwhile."""
+    """Leader election by a Lease, as a source of epochs. `run` must be running."""
 
     def __init__(
         self,
@@ -83,24 +83,24 @@ class LeaseEpochs:
         clock: Clock,
         metrics: Metrics,
         on_lost: Callable[[], None] = lambda: None,
-        why_not_stand: Callable[[], str] = lambda: "",
+        why_not_candidate: Callable[[], str] = lambda: "",
     ) -> None:
         self.on_lost = on_lost
-        # Asked before each attempt to get the lease: "" or the reason to leave it to others.
-        self.why_not_stand = why_not_stand
+        # Called before each attempt to acquire the lease: "", or the reason not to try.
+        self.why_not_candidate = why_not_candidate
         self._api, self._options = api, options
         self._clock, self._metrics = clock, metrics
         base = "/apis/coordination.k8s.io/v1/namespaces"
         self._collection = f"{base}/{options.namespace}/leases"
         self._path = f"{self._collection}/{options.name}"
         self._record: _Record | None = None
-        # The last version of another holder's lease, and when it was first seen.
+        # The last version of the lease of another holder, and the time at which it was first seen.
         self._seen = ""
         self._seen_at = 0.0
         self._epoch = 0
-        # A core fenced this epoch, so the next one must be higher.
+        # The next epoch must be higher than this one, which a core fenced.
         self._floor = 0
-        self._spoken = 0
+        self._used_epoch = 0
         self._renewed_at = 0.0
         self._renewed_at_ms = 0
         self._failing_since: float | None = None
@@ -108,9 +108,9 @@ class LeaseEpochs:
         self._failures = 0
         self._elected = asyncio.Event()
         self._check_requested = asyncio.Event()
-        # What was last logged about waiting for the lease.
+        # The last log line about waiting for the lease.
         self._logged = ""
-        # Why the lease is to be released; "": it is kept.
+        # The reason to release the lease; "": none.
         self._resignation = ""
 
     # For the runtime.
@@ -119,10 +119,10 @@ class LeaseEpochs:
         while not self._is_good():
             await self._elected.wait()
             if not self._is_good():
-                # The lease was not renewed in time, which `run` has not noticed yet.
+                # The lease has expired, which `run` has not noticed yet.
                 await self._clock.sleep(self._options.retry_period_seconds / 10)
-        # Writes are allowed only with the epoch that the runtime uses.
-        self._spoken = self._epoch
+        # Writes are allowed only while the runtime uses the current epoch.
+        self._used_epoch = self._epoch
         return self._epoch
 
     async def renew(self, above: int) -> int:
@@ -132,19 +132,19 @@ class LeaseEpochs:
         return await self.current()
 
     def may_act(self) -> bool:
-        return self._spoken == self._epoch and self._is_good()
+        return self._used_epoch == self._epoch and self._is_good()
 
     def _is_good(self) -> bool:
         if not self._elected.is_set():
             return False
         limit = self._options.renew_deadline_seconds
-        # The first clock stands still while a machine is suspended, the second can be set back.
+        # The first clock stops while a machine is suspended, and the second can be set back.
         return (
             self._clock.now() - self._renewed_at < limit
             and self._clock.unix_ms() - self._renewed_at_ms < limit * 1000
         )
 
-    # Getting and renewing.
+    # Acquiring and renewing.
 
     async def run(self) -> None:
         while True:
@@ -155,7 +155,7 @@ class LeaseEpochs:
                 self._note_failure(error)
             if self._elected.is_set() and not self._is_good():
                 self._step_down("the lease was not renewed in time")
-            await self._rest()
+            await self._wait_for_retry()
 
     def _note_failure(self, error: KubernetesError) -> None:
         if self._failing_since is None:
@@ -163,27 +163,27 @@ class LeaseEpochs:
         self._failures += 1
         self._metrics.count("lease_failures")
         problem, self._problem = self._problem, one_line(error)
-        # The same problem in every retry period is not worth a line each.
+        # The same problem is logged at powers of two only.
         if self._problem != problem or self._failures & (self._failures - 1) == 0:
             level = logging.ERROR if not isinstance(error, ApiError) else logging.WARNING
             log.log(level, "lease %s: %s", self._options.name, self._problem)
 
     def why_failing(self) -> str:
-        """Why the lease could be neither read nor renewed for its whole duration; "" if it was."""
+        """Why the lease was neither read nor renewed for its whole duration; "": it was."""
         if self._failing_since is None:
             return ""
         seconds = self._clock.now() - self._failing_since
         return self._problem if seconds > self._options.duration_seconds else ""
 
     def check_soon(self) -> None:
-        """The lease may have changed: do not wait for the rest of the retry period."""
+        """Checks the lease at once, because it may have changed."""
         self._check_requested.set()
 
     @property
     def leads(self) -> bool:
         return self._elected.is_set()
 
-    async def _rest(self) -> None:
+    async def _wait_for_retry(self) -> None:
         """Sleeps for a retry period, or until a check is requested."""
         wait = asyncio.ensure_future(self._clock.sleep(self._options.retry_period_seconds))
         hurry = asyncio.ensure_future(self._check_requested.wait())
@@ -200,13 +200,13 @@ class LeaseEpochs:
             if self._resignation:
                 await self._resign(self._record)
             else:
-                await self._keep(self._record)
+                await self._renew(self._record)
         else:
             self._resignation = ""
-            await self._try_to_get()
+            await self._try_to_acquire()
 
-    async def _keep(self, record: _Record) -> None:
-        body = self._written(record, self._epoch, acquires=False)
+    async def _renew(self, record: _Record) -> None:
+        body = self._held_body(record, self._epoch, acquires=False)
         try:
             await self._write("PUT", self._path, body)
         except ApiError as error:
@@ -214,35 +214,37 @@ class LeaseEpochs:
                 raise
             found = await self._read()
             if found is None or found.holder != self._options.identity:
-                self._step_down("somebody else has the lease")
+                self._step_down("another process has the lease")
                 raise
-            # The answer to our last write was lost, or the object was changed otherwise.
+            # The response to the last write was lost, or the object was changed in another way.
             self._record = found
-            await self._write("PUT", self._path, self._written(found, self._epoch, acquires=False))
+            await self._write(
+                "PUT", self._path, self._held_body(found, self._epoch, acquires=False)
+            )
 
-    async def _try_to_get(self) -> None:
-        reason = self.why_not_stand()
+    async def _try_to_acquire(self) -> None:
+        reason = self.why_not_candidate()
         if reason:
-            self._log_once(f"not standing for election: {reason}")
+            self._log_once(f"not a candidate: {reason}")
             return
         found = await self._read()
         if found is None:
             epoch = self._next_epoch(0)
             empty = _Record({"metadata": {"namespace": self._options.namespace}})
-            body = self._written(empty, epoch, acquires=True)
+            body = self._held_body(empty, epoch, acquires=True)
             await self._write("POST", self._collection, body)
-            self._win(epoch)
+            self._become_leader(epoch)
             return
         if self._is_taken(found):
             since = found.spec.get("acquireTime") or "an unknown time"
             self._log_once(f"waiting for the leader {found.holder}, elected at {since}")
             return
         epoch = self._next_epoch(found.epoch)
-        await self._write("PUT", self._path, self._written(found, epoch, acquires=True))
-        self._win(epoch)
+        await self._write("PUT", self._path, self._held_body(found, epoch, acquires=True))
+        self._become_leader(epoch)
 
     def _is_taken(self, record: _Record) -> bool:
-        """Whether another holder renewed recently, by the local clock alone."""
+        """Whether another holder renewed recently, by the local clock."""
         if record.version != self._seen:
             self._seen, self._seen_at = record.version, self._clock.now()
         if not record.holder or record.holder == self._options.identity:
@@ -267,20 +269,20 @@ class LeaseEpochs:
             method, path, _ENCODE(body), seconds=self._call_seconds, urgent=True
         )
         self._record = _record(answer)
-        # From before the call: other candidates cannot have seen the renewal earlier.
+        # The time before the call, because other candidates cannot have seen the renewal earlier.
         self._renewed_at, self._renewed_at_ms = began, began_ms
 
     @property
     def _call_seconds(self) -> float:
         return max(self._options.retry_period_seconds, self._options.renew_deadline_seconds / 2)
 
-    def _written(self, record: _Record, epoch: int, *, acquires: bool) -> dict[str, Any]:
+    def _held_body(self, record: _Record, epoch: int, *, acquires: bool) -> dict[str, Any]:
         now = datetime.fromtimestamp(self._clock.unix_ms() / 1000, UTC)
         text = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         metadata = dict(record.body.get("metadata", {}))
         metadata["name"] = self._options.name
         metadata["annotations"] = {**(metadata.get("annotations") or {}), EPOCH: str(epoch)}
-        # The API server keeps managedFields by itself.
+        # The API server maintains managedFields.
         metadata.pop("managedFields", None)
         spec = dict(record.spec)
         if acquires:
@@ -303,13 +305,13 @@ class LeaseEpochs:
             self._logged = text
             log.info("lease %s/%s: %s", self._options.namespace, self._options.name, text)
 
-    def _win(self, epoch: int) -> None:
+    def _become_leader(self, epoch: int) -> None:
         self._epoch = epoch
         self._logged = ""
         self._elected.set()
         self._metrics.count("elections")
         self._metrics.gauge("leads", 1)
-        log.info("this process leads (lease %s, epoch %d)", self._options.name, epoch)
+        log.info("this process is the leader (lease %s, epoch %d)", self._options.name, epoch)
 
     def _step_down(self, reason: str) -> None:
         if not self._elected.is_set():
@@ -318,46 +320,46 @@ class LeaseEpochs:
         self._record = None
         self._check_requested.set()
         self._metrics.gauge("leads", 0)
-        log.warning("this process does not lead any more: %s", reason)
+        log.warning("this process is no longer the leader: %s", reason)
         self.on_lost()
 
     def resign(self, reason: str) -> None:
-        """Releases the lease soon, while the process goes on; another candidate leads at once."""
+        """Releases the lease soon, without ending the process, so that another candidate leads."""
         self._resignation = reason
         self.check_soon()
 
     async def _resign(self, record: _Record) -> None:
         self._step_down(self._resignation)
         self._resignation = ""
-        await self._give_back(record)
+        await self._write_release(record)
 
     async def release(self) -> None:
-        """Releases the lease at the end, when nothing is in flight."""
+        """Releases the lease when the process ends and nothing is in flight."""
         record = self._record
         if not self._elected.is_set() or record is None:
             return
         self._elected.clear()
-        await self._give_back(record)
+        await self._write_release(record)
         self._metrics.gauge("leads", 0)
         log.info("lease %s released", self._options.name)
 
-    async def _give_back(self, record: _Record) -> None:
+    async def _write_release(self, record: _Record) -> None:
         try:
             try:
-                await self._write("PUT", self._path, self._freed(record))
+                await self._write("PUT", self._path, self._released_body(record))
             except ApiError as error:
                 if error.status != CONFLICT:
                     raise
-                # A renewal of ours that was under way came first.
+                # A renewal that was in flight came first.
                 found = await self._read()
                 if found is not None and found.holder == self._options.identity:
-                    await self._write("PUT", self._path, self._freed(found))
+                    await self._write("PUT", self._path, self._released_body(found))
         except KubernetesError as error:
             log.warning("the lease was not released: %s", one_line(error))
         finally:
             self._record = None
 
-    def _freed(self, record: _Record) -> dict[str, Any]:
-        body = self._written(record, self._epoch, acquires=False)
+    def _released_body(self, record: _Record) -> dict[str, Any]:
+        body = self._held_body(record, self._epoch, acquires=False)
         body["spec"].update(holderIdentity="", leaseDurationSeconds=1)
         return body

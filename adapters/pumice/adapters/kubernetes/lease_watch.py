@@ -1,4 +1,4 @@
-"""A watch of the lease, so that a standby acts on a release at once and not at its next poll."""
+"""Watches the lease, so that a standby notices a release before its next poll."""
 
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _LEASE: Final = msgspec.json.Decoder(_Lease)
 
 
 class LeaseStore:
-    """Receives one Lease from a reflector and calls back when nobody holds it."""
+    """Receives one Lease from a reflector, and calls back if the lease has no holder."""
 
     def __init__(self, name: str, on_free: Callable[[], None]) -> None:
         self._name, self._on_free = name, on_free
@@ -55,10 +55,10 @@ class LeaseStore:
             self._on_free()
 
     def begin_list(self) -> None:
-        """There is one object at most."""
+        """Does nothing, because there is at most one object."""
 
     def end_list(self, version: str) -> None:
-        """There is one object at most."""
+        """Does nothing, because there is at most one object."""
 
     async def wait_for_space(self) -> None:
-        """Nothing is queued."""
+        """Does nothing, because nothing is queued."""

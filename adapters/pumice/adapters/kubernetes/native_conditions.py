@@ -1,4 +1,4 @@
-"""The condition of a PodGroup of Kubernetes (`scheduling.k8s.io`) that a status comes to."""
+"""Converts a status to the condition of a Kubernetes PodGroup (`scheduling.k8s.io`)."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _STARTED: Final = (POD_GROUP_PHASE_RUNNING, POD_GROUP_PHASE_COMPLETED)
 
 
 def native_condition(status: PodGroupStatus) -> dict[str, str] | None:
-    """Whether the group is scheduled; None while a scheduler has nothing to say about it."""
+    """The condition PodGroupScheduled; None: the status does not determine it."""
     if status.phase in _STARTED:
         return {
             "type": _TYPE,

@@ -1,4 +1,4 @@
-"""Whether a node satisfies the node affinity of a volume."""
+"""Checks the node affinity of volumes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ class Requirement(msgspec.Struct):
 
 
 class Term(msgspec.Struct, rename="camel"):
-    """A term is satisfied when all its requirements are."""
+    """A term, which is satisfied if all its requirements are."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None

@@ -1,7 +1,7 @@
-"""Locks the node of a pod that shares a device, before the pod itself is bound.
+"""Locks the node of a pod that shares a device, before the pod is bound.
 
-The lock is an annotation of the node with a time, as in Volcano. The device plugin of the node removes
-it when the pod has its device; a lock is void after five minutes.
+The lock is an annotation of the node with a time, as in Volcano. The device plugin of the node
+removes it when the pod has its device. A lock expires after five minutes.
 """
 
 from dataclasses import dataclass
@@ -30,15 +30,15 @@ _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 @dataclass(slots=True)
 class _Attempt(BindAttempt):
-    """The lock that was taken for one pod."""
+    """The lock that was acquired for one pod."""
 
     lock: str = ""
-    # What was written, which tells it from the locks of others.
+    # The value of the annotation, which distinguishes the lock from those of others.
     value: str = ""
 
 
 class NodeLockBinder:
-    """Takes the locks of nodes, and gives those back whose pods are not bound."""
+    """Acquires the locks of nodes, and releases those of pods that are not bound."""
 
     def __init__(
         self, objects: ReservedObjects, read_pod: ReadPod, clock: Clock, metrics: Metrics
@@ -50,24 +50,24 @@ class NodeLockBinder:
         self.settle, self.close, self.run = attempts.settle, attempts.close, attempts.run
 
     async def prepare(self, order: Bind) -> ApplyResult:
-        """DONE: the node is locked for the pod; WAITING: for another one."""
+        """DONE: the node is locked for the pod; WAITING: it is locked for another pod."""
         lock = lock_of(order)
 
         async def reserve(attempt: _Attempt) -> ApplyResult:
             attempt.lock = lock
-            return await retry_conflicts(lambda: self._take(attempt))
+            return await retry_conflicts(lambda: self._acquire(attempt))
 
         return await self._attempts.prepare(order, _Attempt, reserve)
 
-    async def _take(self, attempt: _Attempt) -> ApplyResult:
+    async def _acquire(self, attempt: _Attempt) -> ApplyResult:
         metadata = await self._read(attempt.node)
         if metadata is None:
-            raise ReservationError(f"there is no node {attempt.node}")
+            raise ReservationError(f"node {attempt.node} does not exist")
         now = datetime.fromtimestamp(self._clock.unix_ms() / 1000, UTC)
         held = (metadata.get("annotations") or {}).get(attempt.lock, "")
         if held and held == attempt.value:
             return DONE
-        if held and not _is_void(held, now):
+        if held and not _has_expired(held, now):
             reason = f"node {attempt.node} has been locked within 5 minutes"
             return ApplyResult(ApplyCode.WAITING, reason, retry_after_seconds=_AGAIN_SECONDS)
         attempt.value = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond:06}Z"
@@ -96,7 +96,7 @@ class NodeLockBinder:
 
 
 def lock_of(order: Bind) -> str:
-    """The annotation by which the node is locked; empty: none."""
+    """The annotation that locks the node; empty: none."""
     if not order.devices:
         return ""
     return next((device.node_lock for device in order.devices if device.node_lock), "")
@@ -107,8 +107,8 @@ def _uid_of(item: dict[str, Any]) -> str:
     return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
 
 
-def _is_void(value: str, now: datetime) -> bool:
-    """A time that cannot be read holds, as in Volcano."""
+def _has_expired(value: str, now: datetime) -> bool:
+    """Whether a lock has expired. A lock with an unreadable time never expires, as in Volcano."""
     try:
         since = datetime.fromisoformat(value)
     except ValueError:

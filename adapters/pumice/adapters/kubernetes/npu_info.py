@@ -1,4 +1,4 @@
-"""What MindCluster's agents say about the NPUs of nodes, in ConfigMaps."""
+"""Reads data about the NPUs of nodes from ConfigMaps of MindCluster."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -13,26 +13,26 @@ from pumice.adapters.kubernetes.selection import Source
 
 log = logging.getLogger(__name__)
 
-# One ConfigMap is about several nodes, from ClusterD, or about one, from the agents of the node.
+# Names of ConfigMaps from ClusterD, about several nodes, and from agents, about one node.
 _CLUSTER_DEVICES, _CLUSTER_NODES = "cluster-info-device-", "cluster-info-node-cm"
 _DEVICES, _NODES = "mindx-dl-deviceinfo-", "mindx-dl-nodeinfo-"
 _CHIPS: Final = "huawei.com/Ascend310P"
 _LISTS: Final = (_CHIPS, f"{_CHIPS}-Unhealthy", f"{_CHIPS}-Recovering")
 
 T = TypeVar("T")
-# What is said about a node, by key.
+# Data about a node, by key.
 Texts = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class NpuSource:
-    """Where the ConfigMaps are: those of ClusterD, or those of the agents on each node."""
+    """The source of the ConfigMaps: ClusterD, or the agents on each node."""
 
     from_cluster: bool
 
     @property
     def namespace(self) -> str:
-        """Empty: all."""
+        """The namespace of the ConfigMaps; empty: all namespaces."""
         return "mindx-dl" if self.from_cluster else ""
 
     @property
@@ -65,12 +65,12 @@ _DECODER: Final = msgspec.json.Decoder(_ConfigMap)
 
 
 class NpuInfoStore:
-    """Receives the ConfigMaps, and tells what is new about each node."""
+    """Receives the ConfigMaps, and publishes changed data of each node."""
 
-    def __init__(self, tell: Callable[[str, Texts], None]) -> None:
-        self._tell = tell
-        # By namespace and name of a ConfigMap: what it says, by node.
-        self._said: dict[tuple[str, str], dict[str, Texts]] = {}
+    def __init__(self, publish: Callable[[str, Texts], None]) -> None:
+        self._publish = publish
+        # The data of each ConfigMap, by namespace and name, and by node.
+        self._data: dict[tuple[str, str], dict[str, Texts]] = {}
         self._listed: set[tuple[str, str]] = set()
 
     def begin_list(self) -> None:
@@ -80,34 +80,34 @@ class NpuInfoStore:
         key = (head.metadata.namespace, head.metadata.name)
         self._listed.add(key)
         try:
-            said = dict(_read(head.metadata.name, _DECODER.decode(raw).data))
+            data_by_node = dict(_read(head.metadata.name, _DECODER.decode(raw).data))
         except msgspec.MsgspecError as error:
-            log.error("ConfigMap %s/%s: %s; it stays as it was", *key, error)
+            log.error("ConfigMap %s/%s: %s; the last valid version stays in use", *key, error)
             return
-        self._put(key, said)
+        self._put(key, data_by_node)
 
     def end_list(self, version: str) -> None:
-        for key in sorted(self._said.keys() - self._listed):
+        for key in sorted(self._data.keys() - self._listed):
             self._put(key, {})
 
     def delete(self, head: Head) -> None:
         self._put((head.metadata.namespace, head.metadata.name), {})
 
     async def wait_for_space(self) -> None:
-        """One text for each node waits at most."""
+        """Does nothing, because there is at most one event per node."""
 
-    def _put(self, key: tuple[str, str], said: dict[str, Texts]) -> None:
-        before = self._said.pop(key, {})
-        if said:
-            self._said[key] = said
-        for node in sorted(before.keys() | said):
-            if before.get(node) != said.get(node):
-                known = [texts.get(node, {}) for _, texts in sorted(self._said.items())]
-                self._tell(node, {k: v for texts in known for k, v in texts.items()})
+    def _put(self, key: tuple[str, str], data_by_node: dict[str, Texts]) -> None:
+        before = self._data.pop(key, {})
+        if data_by_node:
+            self._data[key] = data_by_node
+        for node in sorted(before.keys() | data_by_node):
+            if before.get(node) != data_by_node.get(node):
+                known = [texts.get(node, {}) for _, texts in sorted(self._data.items())]
+                self._publish(node, {k: v for texts in known for k, v in texts.items()})
 
 
 def _read(name: str, data: Texts) -> Iterator[tuple[str, Texts]]:
-    """What a ConfigMap says, node by node."""
+    """The data of a ConfigMap for each node."""
     if name.startswith(_CLUSTER_DEVICES):
         found = _parsed(data.get(name, ""), dict[str, _Devices])
         for node, devices in (found or {}).items():

@@ -1,4 +1,4 @@
-"""The part of an object that says which object it is."""
+"""The part of an object that identifies it."""
 
 from typing import Final
 
@@ -29,5 +29,5 @@ class Head(msgspec.Struct, gc=False):
 
 
 HEAD: Final = msgspec.json.Decoder(Head)
-# What decoders raise: invalid JSON, invalid UTF-8, and too many levels.
+# Errors of decoders: invalid JSON, invalid UTF-8, and too many levels.
 UNREADABLE: Final = (ValueError, RecursionError)

@@ -1,4 +1,4 @@
-"""What the writers of binds, volumes, statuses and events know of objects from the watches."""
+"""An index of watched objects for the writers of binds, volumes, statuses and events."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,21 +30,21 @@ _WITH_CONDITIONS: Final = msgspec.json.Decoder(_WithConditions)
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """One version of a PodGroup, with its conditions as they are, unknown fields included."""
+    """One version of a PodGroup, with its conditions, including unknown fields."""
 
     version: str
     conditions: tuple[dict[str, object], ...] = ()
 
 
 def group_version(raw: bytes | msgspec.Raw) -> GroupVersion:
-    """Raises msgspec.MsgspecError when the object is not a PodGroup."""
+    """Raises msgspec.MsgspecError if the object is not a PodGroup."""
     found = _WITH_CONDITIONS.decode(raw)
     conditions = (found.status.conditions if found.status else None) or ()
     return GroupVersion(found.metadata.resource_version, tuple(conditions))
 
 
 def has_condition(group: GroupVersion, condition: Mapping[str, object]) -> bool:
-    """Whether a version has a condition; times and generations do not count."""
+    """Whether a version has a condition, ignoring times and generations."""
     keys = ("type", "status", "reason", "message")
     wanted = [condition.get(key) for key in keys]
     return any([known.get(key) for key in keys] == wanted for known in group.conditions)
@@ -55,7 +55,7 @@ class TerminatingNamespaces:
 
     def __init__(self) -> None:
         self._uids: dict[str, str] = {}
-        # Called with the name of each namespace that begins or ends to be terminating.
+        # Called with the name of each namespace that becomes or ceases to be terminating.
         self.listeners: list[Callable[[str], None]] = []
 
     def __contains__(self, namespace: str) -> bool:
@@ -71,7 +71,7 @@ class TerminatingNamespaces:
             self._notify_listeners(namespace)
 
     def remove(self, namespace: str, uid: str) -> None:
-        """Removes one namespace; another one that took its name stays."""
+        """Removes a namespace, unless another one has its name now."""
         if self._uids.get(namespace) == uid:
             del self._uids[namespace]
             self._notify_listeners(namespace)
@@ -83,7 +83,7 @@ class TerminatingNamespaces:
 
 @dataclass(slots=True)
 class ObjectIndex:
-    """The parts of watched objects that writers need. Watches change it, and written statuses."""
+    """The parts of watched objects that writers need. Watches and written statuses update it."""
 
     # By namespace and name.
     claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class ObjectIndex:
     terminating: TerminatingNamespaces = field(default_factory=TerminatingNamespaces)
 
     def restore_status(self, uid: str, item: ClusterObject) -> None:
-        """Gives a PodGroup of Kubernetes its phase and counts, for which it has no fields."""
+        """Adds phase and counts to a Kubernetes PodGroup, which has no fields for them."""
         written = self.native_statuses.get(uid)
         if written is not None:
             item.pod_group.status.CopyFrom(written)

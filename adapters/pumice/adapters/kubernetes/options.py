@@ -15,13 +15,13 @@ _WORKLOADS = (
 )
 
 
-# Share of the time between renew deadline and lease end that stays free.
+# Share of the time between the renew deadline and the end of the lease that is kept free.
 _MARGIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """The lease and its times; the defaults are Volcano's."""
+    """The name of the lease and its times. The defaults are those of Volcano."""
 
     identity: str
     namespace: str = "volcano-system"
@@ -39,7 +39,7 @@ class LeaseOptions:
 
     @property
     def call_seconds(self) -> float:
-        """Timeout of a call, so that it ends before another adapter can lead."""
+        """Timeout of a call, which ends before another adapter can lead."""
         return (self.duration_seconds - self.renew_deadline_seconds) * (1 - _MARGIN)
 
 
@@ -53,7 +53,7 @@ class ConfigMapKey:
 
     @classmethod
     def parse(cls, text: str) -> "ConfigMapKey":
-        """`namespace/name` or `namespace/name/key`. Raises ValueError."""
+        """Reads `namespace/name` or `namespace/name/key`. Raises ValueError."""
         parts = text.split("/")
         if not 2 <= len(parts) <= 3 or not all(parts):
             raise ValueError(f"{text!r} is not namespace/name or namespace/name/key")
@@ -68,19 +68,19 @@ class KubernetesOptions:
     """Settings of one Kubernetes world."""
 
     selection: Selection = field(default_factory=Selection)
-    # The configuration without the scheduler's own text, which is watched.
+    # The configuration without the scheduler configuration, which is watched.
     configuration: Configuration = field(default_factory=Configuration)
     scheduler_conf: Path | None = None
     config_map: ConfigMapKey | None = None
     default_queue: str = "default"
     make_queues: bool = True
-    # Nothing may be written, not even events.
+    # Whether nothing may be written, not even events.
     read_only: bool = False
-    # Resources that need not be watched, by kind.
+    # Kinds that are not watched.
     unwatched: frozenset[kinds.Kind.ValueType] = frozenset()
     # Timeout of one call, short enough to end before another adapter can lead.
     call_seconds: float = 4.0
-    # From the first write for a pod's volumes until they must be bound.
+    # Time from the first write for the volumes of a pod until they must be bound.
     volume_seconds: float = 50.0
     page_size: int = 500
     file_poll_seconds: float = 1.0
@@ -100,17 +100,17 @@ def unwatched_kinds(
     gates: dict[str, bool], *, priority_class: bool, csi_storage: bool, sharding: bool = False
 ) -> frozenset[kinds.Kind.ValueType]:
     """The kinds that flags and feature gates exclude."""
-    kinds_out: set[kinds.Kind.ValueType] = set()
+    excluded: set[kinds.Kind.ValueType] = set()
     if not sharding:
-        kinds_out.add(kinds.KIND_NODE_SHARD)
+        excluded.add(kinds.KIND_NODE_SHARD)
     if not (priority_class and gates.get("PriorityClass", True)):
-        kinds_out.add(kinds.KIND_PRIORITY_CLASS)
+        excluded.add(kinds.KIND_PRIORITY_CLASS)
     if not csi_storage:
-        kinds_out |= {kinds.KIND_CSI_DRIVER, kinds.KIND_CSI_STORAGE_CAPACITY}
+        excluded |= {kinds.KIND_CSI_DRIVER, kinds.KIND_CSI_STORAGE_CAPACITY}
     if not gates.get("WorkLoadSupport", True):
-        kinds_out.update(_WORKLOADS)
+        excluded.update(_WORKLOADS)
     if not gates.get("PodDisruptionBudgetsSupport", True):
-        kinds_out.add(kinds.KIND_POD_DISRUPTION_BUDGET)
+        excluded.add(kinds.KIND_POD_DISRUPTION_BUDGET)
     if not gates.get("ResourceTopology", True):
-        kinds_out.add(kinds.KIND_NUMA_TOPOLOGY)
-    return frozenset(kinds_out)
+        excluded.add(kinds.KIND_NUMA_TOPOLOGY)
+    return frozenset(excluded)

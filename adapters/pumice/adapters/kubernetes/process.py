@@ -1,4 +1,4 @@
-"""One adapter process: connects API session, leader election, world and runtime."""
+"""Runs an adapter process: API session, leader election, world and runtime."""
 
 import asyncio
 import gc
@@ -38,16 +38,16 @@ from pumice.adapters.shadow.world import ShadowWorld
 
 log = logging.getLogger(__name__)
 
-# About a minute until an unreachable API server is an error.
+# Number of attempts, for about a minute, before an unreachable API server is an error.
 _FIRST_TRIES = 9
 
 
 async def run_adapter(
     settings: AdapterSettings, open_channel: ChannelFactory, shutdown: Shutdown | None = None
 ) -> None:
-    """Until it is shut down or cancelled. Raises AdapterError when it cannot go on."""
+    """Runs until it is shut down or cancelled. Raises AdapterError if it cannot continue."""
     shutdown = shutdown or Shutdown()
-    # Most objects live long and are in no cycles, so frequent collections cost more than they free.
+    # Most objects are long-lived and not in cycles, so frequent collections cost more than they free.
     gc.set_threshold(50_000, 20, 50)
     clock, metrics = SystemClock(), Metrics()
     health = Health(metrics)
@@ -74,19 +74,19 @@ async def run_adapter(
 
 
 async def check(api: ApiSession, retries: RetryPolicy) -> None:
-    """Checks that the API server answers and accepts the credentials."""
+    """Checks that the API server responds and accepts the credentials."""
     refusal = None
     try:
         async for attempt in retries.retrying("the API server", tries=_FIRST_TRIES):
             with attempt:
-                refusal = await _ask(api)
+                refusal = await _get_version(api)
     except (LostAnswerError, ApiError) as error:
         raise UnreachableError(api.server, one_line(error)) from error
     if refusal is not None:
         raise refusal
 
 
-async def _ask(api: ApiSession) -> BadCredentialsError | None:
+async def _get_version(api: ApiSession) -> BadCredentialsError | None:
     try:
         await api.call("GET", "/version")
     except BadCredentialsError as error:
@@ -148,7 +148,7 @@ async def _serve(
 
 
 async def until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
-    """Runs all until the first one ends, in whatever way, and then ends the others."""
+    """Runs all until the first one ends or fails, and then ends the others."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +195,7 @@ async def _serve_shadow(
             if not runtime.configurations.why_none():
                 reporter.summary(comparison.summary(clock.now()))
 
-    log.info("a shadow of %s: nothing is written", options.scheduler)
+    log.info("running as a shadow of %s; nothing is written", options.scheduler)
     summaries = asyncio.create_task(summarize())
     try:
         await runtime.run()

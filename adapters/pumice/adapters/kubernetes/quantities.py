@@ -1,4 +1,4 @@
-"""Amounts and times of the protocol as Kubernetes writes them."""
+"""Converts amounts and times of the protocol to the formats of Kubernetes."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -8,7 +8,7 @@ _BY_ONE_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
 
 
 def quantity(name: str, amount: int) -> str:
-    """The exact quantity of an amount in the units of the protocol."""
+    """The quantity of an amount, which is in the units of the protocol."""
     if name in _BY_ONE or name.startswith(_BY_ONE_PREFIXES):
         return str(amount)
     whole, rest = divmod(amount, 1000)
@@ -16,5 +16,5 @@ def quantity(name: str, amount: int) -> str:
 
 
 def shown_time(time_ns: int) -> str:
-    """A metav1.Time, which has whole seconds."""
+    """Formats a metav1.Time, which has whole seconds."""
     return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

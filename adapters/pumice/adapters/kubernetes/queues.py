@@ -1,4 +1,4 @@
-"""The root queue and the default queue: created when they are missing, as Volcano does."""
+"""Creates the root queue and the default queue if they are missing, as Volcano does."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 log = logging.getLogger(__name__)
 
 ROOT: Final = "root"
-# Delays between tries to create the queues.
+# Delays between attempts to create the queues.
 _BACKOFF: Final = Backoff(1.0, 60.0)
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -41,7 +41,7 @@ class QueueMaker:
         self._api, self._retries, self._default = api, retries, default_queue
 
     async def run(self, reflectors: Sequence[Reflector], clock: Clock, rng: random.Random) -> None:
-        """Creates the queues once the cluster has a queue resource."""
+        """Creates the queues as soon as the cluster has a queue resource."""
         by_resource = {reflector.resource: reflector for reflector in reflectors}
         places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
         await asyncio.gather(*(place.listed.wait() for place in places))
@@ -53,14 +53,14 @@ class QueueMaker:
                 return
             except ApiError as error:
                 failures += 1
-                # A definition that comes or goes is no problem.
+                # A definition that appears or disappears at the same time is not a problem.
                 if error.status not in (NOT_FOUND, CONFLICT) and failures & (failures - 1) == 0:
                     log.error("the default queue cannot be created: %s", one_line(error))
                 await clock.sleep(_BACKOFF.delay(failures, rng))
 
     async def make(self, resource: Resource) -> None:
-        """Retries until both exist. Raises ApiError, such as NOT_FOUND when the resource went."""
-        # kube-batch has no hierarchy of queues, so it has no root.
+        """Creates both queues. Raises ApiError, such as NOT_FOUND if the resource was removed."""
+        # kube-batch has no queue hierarchy, so it has no root.
         if resource.group == VOLCANO:
             await self._make(resource, ROOT, reclaimable=False)
         await self._make(resource, self._default, reclaimable=True)
@@ -78,7 +78,7 @@ class QueueMaker:
                 raise
             found = await self._create(resource, name, reclaimable)
         if resource.group == VOLCANO and not _QUEUE.decode(found).status.state:
-            # Without Volcano's controllers nobody else opens it.
+            # Without Volcano's controllers nothing else opens the queue.
             opened = _ENCODE({"status": {"state": "Open"}})
             path = resource.path(name=name, subresource="status")
             await self._api.call("PATCH", path, opened, content_type=MERGE, accept=METADATA_ONLY)

@@ -4,7 +4,7 @@ from pumice.adapters.runtime.clock import Clock
 
 
 class TokenBucket:
-    """A token bucket: a rate with a burst, first come, first served. A rate of 0 is no limit."""
+    """A token bucket that serves callers in order. A rate of 0 means no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps, self._burst = qps, max(burst, 1)
@@ -18,7 +18,7 @@ class TokenBucket:
         now = self._clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
         self._at = now
-        # The count may be negative: a caller waits until its own token is there.
+        # The count may become negative: each caller waits for its own token.
         self._tokens -= 1
         if self._tokens < 0:
             await self._clock.sleep(-self._tokens / self._qps)

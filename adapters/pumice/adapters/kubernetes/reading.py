@@ -14,7 +14,7 @@ from pumice.manifests import ManifestError, decode
 
 
 class ObjectReader:
-    """Reads objects. One that the watches would leave out counts as gone."""
+    """Reads objects. An object that is not selected counts as deleted."""
 
     def __init__(
         self, api: ApiSession, selection: Selection, index: ObjectIndex, seconds: float

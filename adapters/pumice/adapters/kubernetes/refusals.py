@@ -1,4 +1,4 @@
-"""Reads the body of a refusal, a metav1.Status, and makes an error of it."""
+"""Converts refusals of the API server, which are metav1.Status objects, to errors."""
 
 from typing import Final
 
@@ -12,9 +12,9 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.object_head import UNREADABLE
 
-# The reason of the cause that a refusal in a terminating namespace carries.
+# The reason of the cause of a refusal in a terminating namespace.
 _NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-# The longest Retry-After that is respected.
+# Longer Retry-After values are reduced to this one.
 _LONGEST_RETRY_AFTER_SECONDS: Final = 120.0
 _LONGEST_REFUSAL: Final = 2000
 
@@ -46,11 +46,11 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
     """The error for a refusal."""
     try:
-        said = _STATUS.decode(body)
+        refusal = _STATUS.decode(body)
     except UNREADABLE:
-        said = _Status(message=body[:_LONGEST_REFUSAL].decode("utf-8", "replace"))
-    details = said.details or _Details()
-    reason, message = said.reason or "", (said.message or "")[:_LONGEST_REFUSAL]
+        refusal = _Status(message=body[:_LONGEST_REFUSAL].decode("utf-8", "replace"))
+    details = refusal.details or _Details()
+    reason, message = refusal.reason or "", (refusal.message or "")[:_LONGEST_REFUSAL]
     if any(cause.reason == _NAMESPACE_TERMINATING for cause in details.causes or ()):
         return NamespaceTerminatingError(status, reason, message)
     if status == FORBIDDEN:

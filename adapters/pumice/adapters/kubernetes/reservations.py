@@ -1,7 +1,7 @@
-"""Reservations of volumes: written before a pod is bound, and undone when it is not.
+"""Writes reservations of volumes before a pod is bound, and undoes them if it is not bound.
 
-A volume that exists is reserved by its claimRef; for a volume that is yet to be provisioned, the
-claim names the selected node.
+An existing volume is reserved by its claimRef. For a volume that must be provisioned, the claim
+names the selected node.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ _DECODE: Final = msgspec.json.Decoder(_Object).decode
 
 
 class Undone(Enum):
-    """How the undoing of a reservation ended."""
+    """The result of undoing a reservation."""
 
     DONE = "done"
     # There was nothing to undo.
@@ -82,7 +82,7 @@ class Undone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A volume for a claim; without the volume's name it is to be provisioned for the node."""
+    """A volume for a claim. Without a volume name, it is provisioned for the node."""
 
     namespace: str
     claim: str
@@ -102,47 +102,47 @@ class ReservationWriter:
         self._objects = ReservedObjects(api, fence, seconds)
 
     async def write(self, reservation: Reservation) -> None:
-        """Raises ReservationError when the volume is not available, or KubernetesError."""
+        """Raises ReservationError if the volume is not available, or KubernetesError."""
         if reservation.volume:
             await self._reserve_volume(reservation)
         else:
             await self._select_node(reservation)
 
     async def undo(self, reservation: Reservation) -> Undone:
-        """Raises KubernetesError when the API server does not let it be undone now."""
+        """Undoes a reservation. Raises KubernetesError."""
         undo = self._free_volume if reservation.volume else self._unselect_node
         return await retry_conflicts(lambda: undo(reservation))
 
     async def check_affinity(self, volume: str, node: str) -> None:
-        """Raises ReservationError when the volume cannot be used on the node."""
+        """Raises ReservationError if the volume cannot be used on the node."""
         found = await self._read(VOLUMES.path(name=volume))
         if found is None:
-            raise ReservationError(f"there is no volume {volume}")
+            raise ReservationError(f"volume {volume} does not exist")
         affinity = found.spec.node_affinity
         if affinity is None or affinity.required is None:
             return
         held = await self._read(NODES.path(name=node), METADATA_ONLY)
         if held is None:
-            raise ReservationError(f"there is no node {node}")
+            raise ReservationError(f"node {node} does not exist")
         terms = affinity.required.node_selector_terms or []
         if not is_satisfied(terms, node, held.metadata.labels or {}):
             raise ReservationError(f"the node affinity of volume {volume} excludes node {node}")
 
-    # A volume that exists.
+    # Existing volumes.
 
     async def _reserve_volume(self, reservation: Reservation) -> None:
         volume = await self._read(VOLUMES.path(name=reservation.volume))
         if volume is None:
-            raise ReservationError(f"there is no volume {reservation.volume}")
+            raise ReservationError(f"volume {reservation.volume} does not exist")
         ref = volume.spec.claim_ref
         if ref is not None and ref.uid == reservation.claim_uid:
             return
         metadata: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
         if ref is None:
-            # The annotation tells a reservation of ours from one that an administrator made.
+            # The annotation distinguishes our reservation from that of an administrator.
             metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
         elif ref.uid or (ref.namespace, ref.name) != (reservation.namespace, reservation.claim):
-            text = f"volume {reservation.volume} is meant for claim {ref.namespace}/{ref.name}"
+            text = f"volume {reservation.volume} is reserved for claim {ref.namespace}/{ref.name}"
             raise ReservationError(text)
         claim_ref = {
             "apiVersion": "v1",
@@ -161,9 +161,9 @@ class ReservationWriter:
         if volume is None or ref is None or ref.uid != reservation.claim_uid:
             return Undone.ABSENT
         claim = await self._read(reservation.claim_path)
-        is_there = claim is not None and claim.metadata.uid == reservation.claim_uid
+        is_present = claim is not None and claim.metadata.uid == reservation.claim_uid
         is_bound = claim is not None and bool(claim.spec.volume_name)
-        if is_there and (is_bound or volume.status.phase == _BOUND):
+        if is_present and (is_bound or volume.status.phase == _BOUND):
             return Undone.TAKEN
         patch: dict[str, Any] = {"metadata": {"resourceVersion": volume.metadata.resource_version}}
         if volume.annotation(BOUND_BY_CONTROLLER):
@@ -174,12 +174,12 @@ class ReservationWriter:
         await self._objects.patch(path, patch)
         return Undone.DONE
 
-    # A volume that is yet to be provisioned.
+    # Volumes that must be provisioned.
 
     async def _select_node(self, reservation: Reservation) -> None:
         claim = await self._read(reservation.claim_path)
         if claim is None or claim.metadata.uid != reservation.claim_uid:
-            raise ReservationError(f"there is no claim {reservation.claim}")
+            raise ReservationError(f"claim {reservation.claim} does not exist")
         if claim.annotation(SELECTED_NODE) != reservation.node and not claim.spec.volume_name:
             await self._annotate(reservation, claim, reservation.node)
 

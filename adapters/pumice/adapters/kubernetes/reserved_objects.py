@@ -1,6 +1,6 @@
-"""Reads and patches the objects in which a pod's volumes and devices are reserved.
+"""Reads and writes the objects that hold reservations of volumes, devices and nodes.
 
-Every write can be repeated: each reads the object first and writes on the version that it read.
+Every write can be repeated, because it reads the object first and writes to the version it read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ _CONFLICT_TRIES: Final = 3
 
 
 class ReservationError(Exception):
-    """The pod cannot have what was decided for it; the result says why."""
+    """A reservation that is not possible; ``result`` has the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class ReservationError(Exception):
 
 
 class ReservedObjects:
-    """Calls for single objects; they raise ReservationError or KubernetesError."""
+    """Calls for single objects. They raise ReservationError or KubernetesError."""
 
     def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
         self._api, self._fence, self._seconds = api, fence, seconds
@@ -42,7 +42,7 @@ class ReservedObjects:
     async def read(
         self, path: str, decode: Callable[[bytes], T], uid_of: Callable[[T], str], accept: str
     ) -> T | None:
-        """The object; None where there is none."""
+        """The object; None: it does not exist."""
         try:
             body = await self._api.call("GET", path, accept=accept, seconds=self._seconds)
         except ApiError as error:
@@ -54,7 +54,7 @@ class ReservedObjects:
         except msgspec.MsgspecError as error:
             raise ReservationError(f"{path} cannot be read: {error}") from error
         if not uid_of(item):
-            raise LostAnswerError(f"the answer to GET {path} is not an object")
+            raise LostAnswerError(f"the response to GET {path} is not an object")
         return item
 
     async def create(self, path: str, item: Mapping[str, Any], accept: str) -> bytes:
@@ -90,13 +90,13 @@ class ReservedObjects:
             if error.status == UNPROCESSABLE:
                 raise ReservationError(one_line(error)) from error
             if error.status == NOT_FOUND:
-                # It was deleted after it was read: the caller reads it again.
+                # The object was deleted after it was read. The caller reads it again.
                 raise ApiError(CONFLICT, error.reason, error.message) from error
             raise
 
 
 async def retry_conflicts(write: Callable[[], Awaitable[T]]) -> T:
-    """Repeats a read and a write while the object changes in between, a few times at most."""
+    """Repeats a read and a write if the object changed in between, a few times."""
     for _ in range(_CONFLICT_TRIES - 1):
         try:
             return await write()

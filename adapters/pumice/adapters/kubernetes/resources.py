@@ -1,4 +1,4 @@
-"""The resources that are watched, and their paths in the API."""
+"""The watched resources and their API paths."""
 
 import re
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class Resource:
     """One kind of object in one API group."""
 
     kind: KindNumber
-    # The kind and its plural, as Kubernetes has them.
+    # Kubernetes' names for the kind and its plural.
     name: str
     plural: str
     group: str = ""
     version: str = "v1"
     namespaced: bool = False
-    # Defined by a CustomResourceDefinition, so it can be missing and appear later.
+    # Whether a CustomResourceDefinition defines it, so that it can be missing and appear later.
     custom: bool = False
 
     @property
@@ -34,7 +34,7 @@ class Resource:
 
     @property
     def full_name(self) -> str:
-        """Such as `podgroups.scheduling.volcano.sh`, which is also its definition's name."""
+        """The name of its definition, such as `podgroups.scheduling.volcano.sh`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -50,7 +50,7 @@ class Resource:
         return "/".join(parts)
 
 
-# Names that are the same in a path, as nearly all are.
+# Names that need no quoting in a path, like nearly all names.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]*")
 
 
@@ -58,7 +58,7 @@ def _quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
-# Where the plural stands in a path, and lengths of what follows the group and version.
+# Position of the plural in a path, and numbers of parts after the group and version.
 _FIRST_PART: Final = 3
 _NAMESPACED: Final = 2
 _WITH_SUBRESOURCE: Final = 3
@@ -95,11 +95,11 @@ def _queue(group: str, version: str) -> Resource:
     return Resource(kinds.KIND_QUEUE, "Queue", "queues", group, version, custom=True)
 
 
-# PodGroups of Kubernetes itself, which an API server has behind a feature gate.
+# PodGroups of Kubernetes, which an API server serves behind a feature gate.
 NATIVE_GROUPS: Final = Resource(
     kinds.KIND_POD_GROUP, "PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2", namespaced=True
 )
-# Volcano's own first, then those of kube-batch and of Kubernetes.
+# Those of Volcano first, then those of kube-batch and of Kubernetes.
 POD_GROUPS: Final = (
     _group(VOLCANO, "v1beta1"),
     _group(_SIGS, "v1alpha2"),
@@ -181,14 +181,14 @@ RESOURCES: Final[tuple[Resource, ...]] = (
 
 
 def resources_of(kind: KindNumber) -> list[Resource]:
-    """The resources that hold objects of a kind, the most likely first."""
+    """The resources of a kind, the most likely first."""
     return [resource for resource in RESOURCES if resource.kind == kind]
 
 
 def resource_label(path: str) -> str:
-    """The resource and subresource that a path names, without names of objects.
+    """The resource and subresource of a path, without names of objects.
 
-    `/api/v1/namespaces/a/pods/b/binding` is `pods/binding`. Paths of no resource are `other`.
+    `/api/v1/namespaces/a/pods/b/binding` is `pods/binding`. Other paths are `other`.
     """
     parts = path.split("/")
     if len(parts) > _FIRST_PART and parts[1] == "api":

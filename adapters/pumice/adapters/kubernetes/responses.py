@@ -1,4 +1,4 @@
-"""Lists and watch events as the API server sends them; their objects stay encoded."""
+"""Lists and watch events of the API server, with encoded objects."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What an answer of the API server means to the runtime."""
+"""Converts errors of the API server to results for the runtime."""
 
 import logging
 
@@ -34,7 +34,7 @@ _CODES = {
 
 
 def result_of(error: KubernetesError) -> ApplyResult:
-    """The result that stands for an error."""
+    """The result for an error."""
     reason = one_line(error)
     match error:
         case ApiError() if error.status in _CODES:
@@ -59,10 +59,10 @@ def result_of(error: KubernetesError) -> ApplyResult:
 async def result_of_write(
     error: ApiError, api: ApiSession, path: str, uid: str, seconds: float
 ) -> ApplyResult:
-    """The result of a refused write that named the uid of the object it was meant for.
+    """The result of a refused write that contained the uid of its object.
 
-    A write for another uid is refused as a conflict or as invalid, like many other writes. Only the
-    object itself tells them apart, so it is read.
+    A write for another uid is refused as a conflict or as invalid, like many other writes. The
+    object is read, because only it shows the difference.
     """
     if error.status not in (CONFLICT, UNPROCESSABLE):
         return result_of(error)

@@ -1,8 +1,8 @@
 """The retry policy of calls to the API server.
 
-Throttling, server errors, lost answers and unreachable servers are retried with delays that double
-up to 10 s. Missing rights and bad credentials are retried with delays up to 60 s, because an operator
-has to change something first. All other errors are raised at once.
+Throttling, server errors, lost responses and unreachable servers are retried with delays that
+double up to 10 s. Missing rights and bad credentials are retried with delays up to 60 s, because an
+operator must change something first. All other errors are raised at once.
 """
 
 import logging
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 _FIRST_SECONDS = 0.2
 _CEILING_SECONDS = 10.0
 _OPERATOR_CEILING_SECONDS = 60.0
-# From this attempt on, an error is logged as such, at each power of two.
+# From this attempt on, errors are logged at level error, at each power of two.
 _LOUD_ATTEMPT = 4
-# Errors that only an operator can end.
+# Errors that an operator must resolve.
 NEEDS_OPERATOR = (MissingRightsError, BadCredentialsError, NoAccessError)
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether a later try may succeed."""
+    """Whether a later attempt may succeed."""
     if isinstance(error, ApiError):
         return error.is_transient or isinstance(error, MissingRightsError)
     return isinstance(
@@ -43,7 +43,7 @@ def is_retryable(error: BaseException) -> bool:
 
 
 class _Wait(tenacity.wait.wait_base):
-    """A delay that doubles, with jitter, and is never shorter than the server asks for."""
+    """A delay that doubles, with jitter, and is never shorter than Retry-After."""
 
     def __init__(self) -> None:
         self._growing = tenacity.wait_exponential(_FIRST_SECONDS, max=_OPERATOR_CEILING_SECONDS)
@@ -53,20 +53,20 @@ class _Wait(tenacity.wait.wait_base):
         delay = self._growing(retry_state)
         if not isinstance(error, NEEDS_OPERATOR):
             delay = min(delay, _CEILING_SECONDS)
-        # The jitter is in the upper half, so that every delay is longer than the last.
+        # Jitter affects the upper half only, so that delays grow.
         delay *= 0.5 + random.random() / 2
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
         return max(delay, asked)
 
 
 class RetryPolicy:
-    """Makes retry loops that log, count and wait by the adapter's clock."""
+    """Makes retry loops, which log, count and use the adapter's clock."""
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock, self._metrics = clock, metrics
 
     def retrying(self, what: str, tries: int = 0) -> tenacity.AsyncRetrying:
-        """A loop of attempts, without end or with so many tries; `what` is named in the log."""
+        """A loop of attempts; 0 tries: no limit. `what` names the call in the log."""
 
         def report(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None

@@ -14,7 +14,7 @@ _UNFINISHED = ("status.phase!=Succeeded", "status.phase!=Failed")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one reflector lists and watches: a resource with selectors of fields and labels."""
+    """A resource with field and label selectors, which one reflector lists and watches."""
 
     resource: Resource
     field_selector: str = ""
@@ -29,15 +29,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Scheduler names, node labels and, with several schedulers, the shard of this one."""
+    """Scheduler names, node labels and, with several schedulers, the shard of this scheduler."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
-    # A node with any of these (key, value) pairs is selected; without pairs, every node is.
+    # Nodes with any of these (key, value) pairs are selected; without pairs, all nodes are.
     node_labels: tuple[tuple[str, str], ...] = ()
     shard: Shard | None = None
 
     def takes(self, item: ClusterObject, owner: str) -> bool:
-        """Whether an object is selected. The owner is the name of its first owner, or its own."""
+        """Whether an object is selected. ``owner`` is the name of its first owner, or its own name."""
         match item.WhichOneof("object"):
             case "pod":
                 return self._takes_pod(item, owner)
@@ -57,16 +57,16 @@ class Selection:
         pod = item.pod
         if pod.spec.scheduler_name in self.scheduler_names and self._in_shard(owner):
             return True
-        # Finished pods of other schedulers use nothing.
+        # Finished pods of other schedulers use no resources.
         return bool(pod.node_name) and pod.phase not in _FINISHED and self._in_shard(pod.node_name)
 
     def _in_shard(self, key: str) -> bool:
         return self.shard is None or self.shard.has(key)
 
     def sources(self, resources: Iterable[Resource]) -> list[Source]:
-        """What to watch. Pods of others are watched while they have a node and are not finished.
+        """The sources to watch. Of other schedulers, pods with a node are watched until they finish.
 
-        The server reports a pod that finishes as deleted to a watch with such a selector.
+        The server reports a finished pod as deleted to a watch with such a selector.
         """
         found: list[Source] = []
         for resource in resources:
@@ -84,7 +84,7 @@ FILTERED = frozenset({KIND_NODE, KIND_POD, KIND_POD_GROUP})
 
 
 def parse_node_labels(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of `key:value`, separated by commas. Raises ValueError."""
+    """Reads pairs of `key:value`, separated by commas. Raises ValueError."""
     pairs = []
     for text in (part.strip() for given in texts for part in given.split(",")):
         if not text:

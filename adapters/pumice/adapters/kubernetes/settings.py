@@ -1,4 +1,4 @@
-"""Settings of an adapter process, made from its flags."""
+"""Converts the flags of an adapter process to settings."""
 
 import os
 import socket
@@ -44,19 +44,19 @@ class AdapterSettings:
     burst: int
     world: KubernetesOptions
     runtime: RuntimeOptions
-    # None: it leads without being elected.
+    # None: it leads without an election.
     lease: LeaseOptions | None
     # `host:port` or `:port`; empty: not served.
     metrics_address: str = ""
     health_address: str = ""
-    # Sentences about flags that have no effect.
+    # Remarks about flags without effect.
     remarks: tuple[str, ...] = ()
-    # Namespace and lease name that the kept configuration is named for; None: not kept.
+    # Namespace and name of the lease, for the name of the stored configuration; None: not stored.
     kept_configuration: tuple[str, str] | None = None
-    # Time without an answer from the core until the lease is released.
+    # Time without a response of the core until the lease is released.
     core_timeout_seconds: float = 10.0
     connections: int = _CONNECTIONS
-    # None: it schedules the cluster.
+    # None: not a shadow.
     shadow: ShadowOptions | None = None
 
 
@@ -139,7 +139,7 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
 
 
 def _shard_name(values: Mapping[str, Any], shard: Shard | None) -> str:
-    """What tells this scheduler from others that share the cluster; empty for the default one."""
+    """The name that distinguishes this scheduler from others of the cluster; empty: the default."""
     if shard is not None:
         return shard.name
     name = str(values["scheduler_sharding_name"])
@@ -149,9 +149,9 @@ def _shard_name(values: Mapping[str, Any], shard: Shard | None) -> str:
 
 def _cluster(name: str, shard: str, shadow: ShadowOptions | None) -> str:
     if shadow is not None:
-        # A core that also serves the cluster must not take the shadow for a new leader.
+        # A core that also serves the cluster must not treat the shadow as a new leader.
         name = f"{name}-shadow"
-    # For a shared core each of several schedulers is a cluster of its own.
+    # For a shared core, each of several schedulers is a separate cluster.
     return f"{name}-{shard}" if shard else name
 
 
@@ -167,7 +167,7 @@ def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
 def lease_key(values: Mapping[str, Any], shard_name: str = "") -> tuple[str, str]:
     namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
     name = values["leader_elect_resource_name"]
-    # Schedulers that share a cluster lead at the same time, each with a lease of its own.
+    # Schedulers that share a cluster lead at the same time, each with its own lease.
     return namespace, f"{name}-{shard_name}" if shard_name else name
 
 
@@ -198,7 +198,7 @@ def _configuration(
             f"SHARDING_MODE_{values['scheduler_sharding_mode'].upper()}"
         ),
         sharding_name=values["scheduler_sharding_name"],
-        # The others decide what the adapter watches.
+        # The other gates affect only what the adapter watches.
         feature_gates={name: on for name, on in gates.items() if name in CORE_GATES},
     )
     configuration.schedule_period.FromNanoseconds(round(values["schedule_period"] * 1e9))
@@ -231,20 +231,20 @@ def _remarks(
 
 
 def log_level(values: Mapping[str, Any]) -> str:
-    """The least severe messages in the log, by --log-level and klog's verbosity."""
-    # With or without the equals sign.
+    """The log level, from --log-level and klog's verbosity."""
+    # Values may have a leading equals sign.
     verbosity = values["verbosity"].removeprefix("=")
     is_debug = verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY
     return "debug" if is_debug else str(values["log_level"])
 
 
 def split(texts: Sequence[str]) -> list[str]:
-    """The parts of a list flag as in Go: repeated, or separated by commas."""
+    """The elements of a list flag as in Go, which is repeated or has commas."""
     return [part for text in texts for part in text.split(",") if part]
 
 
 def parse_gates(texts: Sequence[str]) -> dict[str, bool]:
-    """`Name=true,Other=false`. Raises ValueError."""
+    """Reads `Name=true,Other=false`. Raises ValueError."""
     gates: dict[str, bool] = {}
     for part in split(texts):
         name, equals, text = part.partition("=")

@@ -1,4 +1,4 @@
-"""Sharding: which of several schedulers has which node, pod and PodGroup."""
+"""Sharding of nodes, pods and PodGroups among several schedulers."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ _POINTS = 20
 
 
 class HashRing:
-    """A consistent-hash ring with the same points as Volcano's, so that both agree.
+    """A consistent-hash ring with the same points as that of Volcano.
 
-    Each member has twenty points: the CRC-32 of the point's number followed by the member's name. A
-    key belongs to the member with the first point above the key's CRC-32, around the ring.
+    Each member has twenty points: the CRC-32 of the number of the point followed by the name of the
+    member. A key belongs to the member with the next point above the CRC-32 of the key.
     """
 
     def __init__(self, members: list[str]) -> None:
@@ -49,10 +49,10 @@ class Shard:
 
 
 def shard_from(environment: Mapping[str, str]) -> Shard | None:
-    """The shard that the environment sets; None without sharding. Raises ValueError."""
+    """The shard from environment variables; None: no sharding. Raises ValueError."""
     if environment.get("MULTI_SCHEDULER_ENABLE", "").lower() != "true":
         return None
     text = environment.get("SCHEDULER_NUM", "1")
     if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"SCHEDULER_NUM is {text!r}; it must be a number from 1")
+        raise ValueError(f"SCHEDULER_NUM is {text!r}; it must be a number of at least 1")
     return Shard(environment.get("SCHEDULER_POD_NAME", ""), int(text))

@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class Shutdown:
-    """A request to end: graceful the first time where the work offers that, else a cancellation."""
+    """Handles requests to stop: the first is graceful, if possible, and later ones cancel."""
 
     def __init__(self) -> None:
         self._graceful: Callable[[], None] | None = None
 
     def offer(self, graceful: Callable[[], None]) -> None:
-        """From now on the first request calls this."""
+        """Sets the function that the first request calls."""
         self._graceful = graceful
 
     def request(self, cancel: Callable[[], object]) -> None:
@@ -28,10 +28,10 @@ class Shutdown:
             graceful()
 
 
-def run_until_asked(work: Callable[[Shutdown], Coroutine[Any, Any, T]]) -> T | None:
-    """Until the end. The first signal asks the work to shut down, the second one cancels it."""
+def run_until_signal(work: Callable[[Shutdown], Coroutine[Any, Any, T]]) -> T | None:
+    """Runs to the end. The first signal shuts the work down, the second one cancels it."""
 
-    async def until_asked() -> T | None:
+    async def until_signal() -> T | None:
         shutdown = Shutdown()
         task = asyncio.ensure_future(work(shutdown))
         loop = asyncio.get_running_loop()
@@ -42,4 +42,4 @@ def run_until_asked(work: Callable[[Shutdown], Coroutine[Any, Any, T]]) -> T | N
         except asyncio.CancelledError:
             return None
 
-    return run(until_asked())
+    return run(until_signal())

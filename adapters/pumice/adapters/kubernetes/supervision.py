@@ -1,7 +1,4 @@
-"""`pumice run`: a core and its adapter over a Unix socket, and controllers beside them.
-
-Each is started again when it ends.
-"""
+"""Runs the processes of `pumice run`: a core, its adapter and controllers, and restarts them."""
 
 import asyncio
 import ctypes
@@ -16,13 +13,13 @@ from pumice.adapters.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# All are commands of the same program.
+# All processes run commands of this program.
 PROGRAM: Final = (sys.executable, "-c", "from pumice.cli.main import main; main()")
-# For a core, after its adapter has ended.
+# Grace period of the core after its adapter has ended.
 _CORE_GRACE_SECONDS: Final = 5.0
 _FIRST_WAIT_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 30.0
-# A process that ran for so long is started again at once.
+# A process that ran for this time is restarted at once.
 _WELL_SECONDS: Final = 10.0
 _PR_SET_PDEATHSIG: Final = 1
 BAD_INPUT: Final = 2
@@ -30,7 +27,7 @@ _TOKENS: Final = ("PUMICE_TOKEN", "PUMICE_TOKEN_FILE")
 
 
 class Child:
-    """One process that is kept running."""
+    """One process, which is restarted when it ends."""
 
     def __init__(
         self,
@@ -44,14 +41,14 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self) -> int:
-        """Until it ends with bad input, which no new start changes; returns that code."""
+        """Runs until the process exits because of invalid input; returns the exit code."""
         failures = 0
         while True:
             began = self._clock.now()
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 env=self._environment,
-                # A Ctrl-C reaches only the parent, which stops its children in order.
+                # Ctrl-C reaches only the parent, which stops its children in order.
                 start_new_session=True,
                 preexec_fn=_ends_with_parent(),
             )
@@ -80,24 +77,24 @@ class Child:
 
 
 def _restart_delay(failures: int) -> float:
-    """None for a process that ran well; then it doubles with every early end."""
+    """The delay before a restart, which doubles with every early end."""
     if not failures:
         return 0.0
     return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, 10), _LONGEST_WAIT_SECONDS)
 
 
 def _ends_with_parent() -> "Callable[[], None] | None":
-    """Runs in a new child: SIGTERM for it when this process ends, by SIGKILL too."""
+    """A function that makes a new child get SIGTERM when this process ends in any way."""
     if not sys.platform.startswith("linux"):
         return None
-    # Loaded before the fork; a child of a fork should load nothing.
+    # Loaded before the fork, because a forked child should not load libraries.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 
     def set_up() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            # The parent ended before the line above.
+            # The parent ended before the call of prctl.
             os._exit(1)
 
     return set_up
@@ -111,11 +108,11 @@ async def supervise(
     adapter_grace_seconds: float,
     for_controllers: Sequence[str] | None = None,
 ) -> int:
-    """Runs all until one of them has bad input, or until it is cancelled."""
+    """Runs all processes until one exits because of invalid input, or until it is cancelled."""
     listen = ("core", "--listen", address, *for_core)
     core = Child("core", (*PROGRAM, *listen), clock)
     connect = ("adapter", "kubernetes", "--core", address, *for_adapter)
-    # This core asks for no token; one in the environment is for another.
+    # This core needs no token. A token in the environment is for another core.
     environment = {name: text for name, text in os.environ.items() if name not in _TOKENS}
     adapter = Child("adapter", (*PROGRAM, *connect), clock, environment)
     children = [core, adapter]
@@ -130,6 +127,6 @@ async def supervise(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # The core last: it takes the outcomes of what the adapter had in flight.
+        # The core stops last, because it receives the outcomes of decisions in flight.
         await asyncio.gather(*(child.stop(adapter_grace_seconds) for child in children[1:]))
         await core.stop(_CORE_GRACE_SECONDS)

@@ -1,4 +1,4 @@
-"""Polls the usage of nodes and publishes it for the plugins that read it."""
+"""Polls the usage of nodes, and publishes it for plugins."""
 
 import asyncio
 import logging
@@ -19,16 +19,16 @@ from pumice.v1.delta_pb2 import PluginData
 log = logging.getLogger(__name__)
 
 _PLUGIN = "usage"
-# One poll takes no longer, and after failures the next one waits no longer.
+# Maximum time of one poll, and maximum delay after failures.
 _POLL_SECONDS = 20.0
 _DELAY_SECONDS = 300.0
 
 
 class UsagePoller:
-    """Asks the source that the configuration names, once in every interval.
+    """Polls the source that the configuration names, once per interval.
 
-    Failures are logged and counted, and make the next poll wait longer. The core goes on with the
-    last figures until they are too old.
+    Failures are logged and counted, and delay the next poll. The core uses the last values until
+    they are too old.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class UsagePoller:
         return Backoff(settings.interval_seconds, longest).delay(failures, self._rng)
 
     async def _wait(self, seconds: float) -> None:
-        """Until the next poll, or until another source is configured."""
+        """Waits for the next poll, or until another source is configured."""
         waiting = asyncio.ensure_future(self._changed.wait())
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
@@ -81,11 +81,11 @@ class UsagePoller:
             sleeping.cancel()
 
     async def _poll(self, settings: UsageSettings) -> bool:
-        """Whether the source answered."""
+        """Polls once; returns whether the source responded."""
         source = UsageSource(settings, self._api, _POLL_SECONDS)
         now = self._clock.unix_ms() / 1000
         try:
-            found = await within(self._clock, _POLL_SECONDS, source.ask(now))
+            found = await within(self._clock, _POLL_SECONDS, source.poll(now))
         except (UsageError, KubernetesError, aiohttp.ClientError, TimeoutError, OSError) as error:
             self._metrics.count("usage_polls", result="failed")
             log.warning("the usage of nodes cannot be polled: %s", one_line(error))

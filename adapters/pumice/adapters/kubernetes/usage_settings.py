@@ -1,4 +1,4 @@
-"""Where the usage of nodes is measured: the key metrics of a scheduler configuration."""
+"""The source of node usage, from the key ``metrics`` of a scheduler configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from pumice.patterns.golang import parse_bool, parse_duration_ns
 
 PROMETHEUS, CUSTOM_METRICS, ELASTICSEARCH = "prometheus", "prometheus_adaptor", "elasticsearch"
 _DEFAULT_SECONDS = 30.0
-# A source is not asked more often.
+# Shortest interval between polls.
 _LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSettings:
-    """A source of figures and how it is asked; the core has checked the configuration."""
+    """A source of usage data and its interval. The core has checked the configuration."""
 
     type: str
     address: str = ""
@@ -29,7 +29,7 @@ class UsageSettings:
 
 
 def usage_settings(scheduler_conf: str) -> UsageSettings | None:
-    """None: the configuration names no source, or cannot be read."""
+    """Reads the settings; None: the configuration has no source, or is unreadable."""
     try:
         data = yaml.safe_load(scheduler_conf)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""Asks Prometheus, Elasticsearch or the custom metrics API for the usage of all nodes."""
+"""Reads the usage of all nodes from Prometheus, Elasticsearch or the custom metrics API."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import nanos
 from pumice.manifests.times import timestamp_ns
 
-# Longer answers are not read.
+# Longer responses are refused.
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
-# Nodes beyond these are left out.
+# Further nodes are ignored.
 MAX_NODES: Final = 20_000
 _PERIOD: Final = "10m"
 _OK: Final = 200
@@ -36,12 +36,12 @@ _PERCENT: Final = 100.0
 
 
 class UsageError(Exception):
-    """A source gave no usable answer."""
+    """A source sent no usable response."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What is known of one node: percent, and Unix seconds."""
+    """The usage of one node in percent, and its time in Unix seconds."""
 
     time: float
     cpu: float | None = None
@@ -52,17 +52,17 @@ Usages = dict[str, Usage]
 
 
 class UsageSource:
-    """One way to ask for figures; a call raises UsageError, or what its transport raises."""
+    """One source of usage data. Calls raise UsageError and errors of the transport."""
 
     def __init__(self, settings: UsageSettings, api: ApiSession, seconds: float) -> None:
         self._settings, self._api, self._seconds = settings, api, seconds
 
-    async def ask(self, now: float) -> Usages:
+    async def poll(self, now: float) -> Usages:
         if self._settings.type == CUSTOM_METRICS:
             return await self._custom_metrics()
         timeout = aiohttp.ClientTimeout(total=self._seconds)
         connector = aiohttp.TCPConnector(ssl=not self._settings.skips_verification)
-        # Proxies of the environment do not count: the address is inside of the cluster.
+        # Proxies of the environment are ignored, because the address is inside the cluster.
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
             if self._settings.type == PROMETHEUS:
                 return await self._prometheus(http, now)
@@ -80,7 +80,7 @@ class UsageSource:
                 node = _mapping(_mapping(series).get("metric")).get("instance")
                 value = _list(_mapping(series).get("value"))
                 number = _number(value[1]) if len(value) == 2 else None
-                _note(found, node, key, number, now)
+                _add(found, node, key, number, now)
         return found
 
     async def _elasticsearch(self, http: aiohttp.ClientSession, now: float) -> Usages:
@@ -102,7 +102,7 @@ class UsageSource:
             for key in parts:
                 part = _number(_mapping(bucket.get(key)).get("value"))
                 percent = None if part is None else part * _PERCENT
-                _note(found, bucket.get("key"), key, percent, now)
+                _add(found, bucket.get("key"), key, percent, now)
         return found
 
     async def _custom_metrics(self) -> Usages:
@@ -115,7 +115,7 @@ class UsageSource:
                 except FieldError as error:
                     raise UsageError(f"{metric}: {error}") from None
                 node = _mapping(item.get("describedObject")).get("name")
-                _note(found, node, key, part * _PERCENT, time)
+                _add(found, node, key, part * _PERCENT, time)
         return found
 
     async def _custom_metric(self, metric: str) -> Mapping[str, Any]:
@@ -135,15 +135,15 @@ def _basic(username: str, password: str) -> dict[str, str]:
 
 
 async def _fetch(request: Any) -> bytes:
-    """The body of an answer, up to a limit."""
+    """The body of a response, up to a limit."""
     async with request as answer:
         body = b""
         async for part in answer.content.iter_any():
             body += part
             if len(body) > MAX_ANSWER_BYTES:
-                raise UsageError(f"the answer is longer than {MAX_ANSWER_BYTES >> 20} MiB")
+                raise UsageError(f"the response is longer than {MAX_ANSWER_BYTES >> 20} MiB")
         if answer.status != _OK:
-            raise UsageError(f"the source answers with status {answer.status}")
+            raise UsageError(f"the source responds with status {answer.status}")
         return body
 
 
@@ -151,10 +151,10 @@ def _decoded(body: bytes) -> Mapping[str, Any]:
     try:
         return _mapping(msgspec.json.decode(body))
     except msgspec.DecodeError as error:
-        raise UsageError(f"the answer is not JSON: {error}") from None
+        raise UsageError(f"the response is not JSON: {error}") from None
 
 
-def _note(usages: Usages, node: object, key: str, number: float | None, time: float) -> None:
+def _add(usages: Usages, node: object, key: str, number: float | None, time: float) -> None:
     if not isinstance(node, str) or not node or number is None or not isfinite(number):
         return
     if node not in usages and len(usages) >= MAX_NODES:

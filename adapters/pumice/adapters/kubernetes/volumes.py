@@ -1,7 +1,7 @@
-"""Binds the volumes of a pod before the pod itself is bound.
+"""Binds the volumes of a pod before the pod is bound.
 
-The wait for the volume controllers spans several calls of the binder, so that it holds no slot: each
-call answers WAITING until the watch has shown every claim bound, or until the time is up.
+The wait for the volume controllers takes several calls of the binder, so that it occupies no slot:
+each call returns WAITING until the watch has shown every claim bound, or until the time limit.
 """
 
 import logging
@@ -38,12 +38,12 @@ _NOT_YET_SECONDS: Final = 0.25
 class _Attempt(BindAttempt):
     """The volumes that were reserved for one pod."""
 
-    # When the present decision was tried first.
+    # Time of the first attempt for the current decision.
     started: float = field(init=False)
-    # By claim; and those of which the write was answered.
+    # Reservations by claim, and claims whose write was acknowledged.
     reservations: dict[str, Reservation] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
-    # Claims whose volume was found to fit the node.
+    # Claims whose volume matches the node.
     checked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -52,9 +52,9 @@ class _Attempt(BindAttempt):
 
 @dataclass(slots=True)
 class _LateWrite:
-    """A write without an answer that was not found when it was undone."""
+    """A write without a response that was not found when it was undone."""
 
-    # When to look for it again.
+    # Time of the next check.
     due: float
     failures: int = 0
 
@@ -78,16 +78,16 @@ class VolumeBinder:
         self._rng = random.Random()
         self._attempts = BindAttempts("volume", self._undo_all, read_pod, clock, metrics)
         self.settle, self.close = self._attempts.settle, self._attempts.close
-        # The server may carry these out later.
+        # Writes that the server may still perform.
         self._unanswered: dict[Reservation, _LateWrite] = {}
         metrics.gauge_from(
             "volume_reservations", lambda: len(self._attempts) + len(self._unanswered)
         )
 
-    # What the binder calls.
+    # Calls of the binder.
 
     async def prepare(self, order: Bind) -> ApplyResult:
-        """DONE: every claim is bound; WAITING: come again; other: not possible, all undone."""
+        """DONE: every claim is bound; WAITING: not yet; other: impossible, and all is undone."""
         attempt = self._attempts.open(order, _Attempt)
         if attempt.is_busy:
             return _waiting("an earlier attempt is being ended")
@@ -104,7 +104,7 @@ class VolumeBinder:
             attempt.is_busy = False
             attempt.touched, attempt.failures = self._clock.now(), 0
 
-    # Ending abandoned attempts.
+    # Abandoned attempts.
 
     async def run(self) -> None:
         while True:
@@ -113,7 +113,7 @@ class VolumeBinder:
             await self._undo_late_writes(self._clock.now())
 
     async def _undo_late_writes(self, now: float) -> None:
-        """Looks again for writes without an answer, after the longest time of a request."""
+        """Undoes writes without a response that took effect late."""
         for reservation, late in list(self._unanswered.items()):
             if now < late.due:
                 continue
@@ -127,7 +127,7 @@ class VolumeBinder:
                 late.failures += 1
                 late.due = now + UNDO_BACKOFF.delay(late.failures, self._rng)
                 self._unanswered[reservation] = late
-                log.info("claim %s may stay reserved: %s", reservation.claim, one_line(error))
+                log.info("claim %s may still be reserved: %s", reservation.claim, one_line(error))
 
     async def _fail(self, attempt: _Attempt, result: ApplyResult) -> ApplyResult:
         await self._attempts.end(attempt)
@@ -148,7 +148,7 @@ class VolumeBinder:
             del attempt.reservations[claim]
 
     def _is_held(self, reservation: Reservation, but_for: _Attempt | None = None) -> bool:
-        """Whether another pod has the same reservation: pods may share a claim."""
+        """Whether another pod has the same reservation, because pods may share a claim."""
         return any(
             other is not but_for and other.reservations.get(reservation.claim) == reservation
             for other in self._attempts
@@ -157,7 +157,7 @@ class VolumeBinder:
     # One attempt.
 
     async def _adopt(self, attempt: _Attempt, order: Bind) -> None:
-        """Goes on with an attempt. What the order does not want any more is undone."""
+        """Continues an attempt, and undoes reservations that the order no longer needs."""
         wanted = {choice.claim: choice.volume_name for choice in order.volumes}
         other = [
             claim
@@ -167,7 +167,7 @@ class VolumeBinder:
         now = self._clock.now()
         is_new = bool(other) or attempt.node != order.node
         if is_new or now - attempt.touched > max(_NOT_YET_SECONDS, self._seconds):
-            # Another decision, or the same one made again.
+            # Another decision, or a repeated one.
             attempt.started = now
             attempt.checked.clear()
         await self._undo(attempt, other)
@@ -190,14 +190,14 @@ class VolumeBinder:
     async def _is_bound(self, order: Bind, choice: VolumeChoice, attempt: _Attempt) -> bool:
         claim = self._index.claims.get((order.namespace, choice.claim))
         if claim is None:
-            raise ReservationError(f"there is no claim {choice.claim}")
+            raise ReservationError(f"claim {choice.claim} does not exist")
         if claim.phase == VOLUME_PHASE_LOST:
             raise ReservationError(f"claim {choice.claim} has lost its volume")
         if claim.volume_name and claim.bind_completed:
             if choice.volume_name and claim.volume_name != choice.volume_name:
                 raise ReservationError(f"claim {choice.claim} was bound to {claim.volume_name}")
             if choice.claim not in attempt.checked:
-                # The volume, or the node, may be another than the decision was based on.
+                # The volume or the node may differ from those that the decision was based on.
                 await self._writer.check_affinity(claim.volume_name, order.node)
                 attempt.checked.add(choice.claim)
             return True
@@ -214,7 +214,7 @@ class VolumeBinder:
         return False
 
     async def _free_others(self, claim: PersistentVolumeClaim, wanted: str) -> None:
-        """Frees volumes that an attempt of an earlier process reserved for the claim."""
+        """Releases volumes that an earlier process reserved for the claim."""
         for name in self._index.volumes_of(claim.uid):
             if name == wanted:
                 continue
@@ -227,7 +227,7 @@ class VolumeBinder:
     def _check_provisioning(
         self, claim: PersistentVolumeClaim, choice: VolumeChoice, attempt: _Attempt
     ) -> None:
-        """A provisioner that cannot serve the node removes the annotation."""
+        """Detects that the provisioner removed the annotation, because it cannot serve the node."""
         if choice.volume_name or claim.selected_node == attempt.node:
             return
         # The watch may not have shown the annotation yet.

@@ -1,4 +1,4 @@
-"""Warning events about objects that the scheduler cannot use, written by the leader."""
+"""Warning events about invalid objects, which the leader writes."""
 
 import logging
 from typing import Final, Protocol
@@ -15,12 +15,12 @@ from pumice.v1.status_pb2 import Event
 log = logging.getLogger(__name__)
 
 _NOT_LEADING_SECONDS: Final = 1.0
-# Limit of events that wait.
+# Maximum number of queued events.
 _MOST_WAITING: Final = 1000
 
 
 class Named(Protocol):
-    """What an event is about."""
+    """The object of an event."""
 
     @property
     def namespace(self) -> str: ...
@@ -48,7 +48,7 @@ class WarningEvents:
         self._waiting: dict[str, Event] = {}
 
     def put(self, kind: KindNumber, about: Named, reason: str, message: str) -> bool:
-        """Queues a warning; returns whether `write` has to be started."""
+        """Queues a warning; returns whether the caller must start `write`."""
         if not (about.uid and about.name):
             return False
         if len(self._waiting) >= _MOST_WAITING and about.uid not in self._waiting:
@@ -67,9 +67,9 @@ class WarningEvents:
         return is_first
 
     async def write(self) -> None:
-        """Writes warnings until none waits."""
+        """Writes warnings until the queue is empty."""
         while self._waiting:
-            # Only the leader writes; this adapter may lead later.
+            # Only the leader writes, and this adapter may lead later.
             while not self._may_act():
                 await self._clock.sleep(_NOT_LEADING_SECONDS)
             uid, event = next(iter(self._waiting.items()))
@@ -83,4 +83,6 @@ class WarningEvents:
                 with attempt:
                     await self._events.write(event)
         except KubernetesError as error:
-            log.warning("no event on %s %s: %s", event.namespace, event.name, one_line(error))
+            log.warning(
+                "cannot write an event on %s %s: %s", event.namespace, event.name, one_line(error)
+            )

@@ -141,7 +141,7 @@ class KubernetesWorld:
             CAPABILITY_EXTENDED_RESOURCE_CLAIMS,
             CAPABILITY_SHARED_DEVICES,
         )
-        # A shadow tells nobody what it would do.
+        # A shadow must not call extenders.
         return always if self._options.read_only else (*always, CAPABILITY_QUESTIONS)
 
     @property
@@ -156,8 +156,8 @@ class KubernetesWorld:
     def status_updater(self) -> KubernetesStatusUpdater:
         return self._statuses
 
-    def hand_on(self) -> None:
-        self._confirmations.hand_on_all()
+    def release_events(self) -> None:
+        self._confirmations.release_all()
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
         return await self._reader.read_pod(namespace, name)
@@ -196,11 +196,11 @@ class KubernetesWorld:
         self._start(self._claims.run())
         self._start(self._locks.run())
         self._start(self._usage.run())
-        told = self._start_configuration()
+        configured = self._start_configuration()
         self._start(self._devices.run())
         for reflector in reflectors:
             self._start(reflector.run())
-        read = (told, *(reflector.listed for reflector in reflectors), self._devices.is_known)
+        read = (configured, *(reflector.listed for reflector in reflectors), self._devices.is_known)
         self._start(self._report_synced(read))
         if self._options.make_queues:
             self._start(self._make_queues(reflectors))
@@ -239,13 +239,13 @@ class KubernetesWorld:
         try:
             await reflector.run()
         except KubernetesError as error:
-            # Missing resources are then polled.
-            self._definitions.is_blind = True
+            # Missing resources are polled instead.
+            self._definitions.is_unknown = True
             log.warning("definitions cannot be watched: %s", one_line(error))
 
     def _start_configuration(self) -> asyncio.Event:
         options = self._options
-        feed = ConfigurationFeed(options.configuration, self._see_configuration)
+        feed = ConfigurationFeed(options.configuration, self._handle_configuration)
         if options.scheduler_conf is not None:
             file = ConfigurationFile(
                 options.scheduler_conf, feed, self._clock, options.file_poll_seconds
@@ -253,26 +253,26 @@ class KubernetesWorld:
             file.read()
             self._start(file.run())
         elif options.config_map is not None:
-            store = ConfigMapStore(options.config_map, feed, self._see_config_map)
+            store = ConfigMapStore(options.config_map, feed, self._note_config_map)
             reflector = self._reflector(store.source, store, namespace=options.config_map.namespace)
             self._start(reflector.run())
         else:
             feed.put("", "")
         return feed.is_known
 
-    def _see_configuration(self, event: WorldEvent) -> None:
+    def _handle_configuration(self, event: WorldEvent) -> None:
         if isinstance(event, ConfigurationSeen):
             self._usage.configure(event.configuration.scheduler_conf)
-            self._devices.see(event)
+            self._devices.handle(event)
         else:
             self._queue.put(event)
 
-    def _see_config_map(self, head: Head) -> None:
+    def _note_config_map(self, head: Head) -> None:
         self._config_map = head.metadata
         self._index.resources[head.metadata.uid] = CONFIG_MAPS
 
     async def report_refused_configuration(self, problem: str) -> None:
-        """A warning event on the ConfigMap that the configuration was read from."""
+        """Writes a warning event on the ConfigMap with the configuration."""
         if self._config_map is not None:
             where = self._config_map
             message = f"the scheduler configuration is refused: {problem}"
@@ -290,7 +290,7 @@ class KubernetesWorld:
         await maker.run(reflectors, self._clock, self._rng)
 
     def _why_stale(self) -> str:
-        """Which resources are not listed yet, or not watched at the moment."""
+        """The resources that are not listed yet or not watched now."""
         if not self._reflectors:
             return "watching has not begun"
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
@@ -315,6 +315,6 @@ class KubernetesWorld:
             return
         error = task.exception()
         if error is not None and self._failed is not None and not self._failed.done():
-            # Without one of its parts the world would be incomplete, so it ends.
+            # Without one of its tasks the world is incomplete, so it ends.
             self._failed.set_exception(error)
             self._queue.put(Synced())

@@ -1,4 +1,4 @@
-"""`pumice adapter replay`: a recording streamed into a live core."""
+"""`pumice adapter replay`: streams a recording into a live core."""
 
 import asyncio
 import json
@@ -96,7 +96,7 @@ async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: Runtim
 
 
 async def _set_when_served(runtime: AdapterRuntime, is_served: asyncio.Event) -> None:
-    """The replay begins when a core serves the adapter."""
+    """Sets the event when a core serves the adapter."""
     while not runtime.is_served:
         await asyncio.sleep(_POLL_SECONDS)
     is_served.set()

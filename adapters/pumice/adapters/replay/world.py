@@ -54,7 +54,7 @@ class ConfirmingCalls:
 
 
 class ReplayWorld:
-    """Streams the changes of a recording at the recorded speed, or another, and ends with it."""
+    """Streams the changes of a recording at a speed, and ends with the recording."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class ReplayWorld:
             recording.entries()
         )
         self._configuration: Configuration | None = None
-        # The start of the replay: by the recording's clock, and by ours.
+        # The start of the replay, in recorded time and by the clock.
         self._start: tuple[int, float] | None = None
-        # Set when a core has the first snapshot; the replay waits for it.
+        # Set when a core has the first snapshot, for which the replay waits.
         self.is_served: asyncio.Event | None = None
         self.calls = ConfirmingCalls()
         self.changes = 0
@@ -95,7 +95,7 @@ class ReplayWorld:
         return self.calls
 
     async def watch(self) -> AsyncGenerator[WorldEvent]:
-        """Every watch begins with the present objects and continues with the remaining changes."""
+        """Yields the current objects, and then the remaining changes."""
         if self._configuration is not None:
             yield ConfigurationSeen(self._configuration)
         for held in list(self._changes.held.values()):

@@ -1,7 +1,7 @@
-"""The apply pool: applies decisions, a bounded number at a time, gang after gang.
+"""The apply pool: applies decisions, a limited number at a time, in the order of arrival.
 
-The pool decides nothing. It retries calls that may succeed later, a bounded number of times, and
-reports one outcome for every decision.
+It retries calls that may succeed later, a limited number of times, and reports one outcome for
+every decision.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class ApplyPool:
         self._report, self._options = report, options
         self._clock, self._rng, self._metrics = clock, rng, metrics
         self._queue: deque[Work] = deque()
-        # Decisions to retry, ahead of those that have not been tried.
-        self._again: deque[Work] = deque()
+        # Decisions to retry, which precede those that have not been tried.
+        self._retry_queue: deque[Work] = deque()
         self._active: dict[asyncio.Task[None], Work] = {}
         self._waits: dict[asyncio.Task[None], Work] = {}
         self._idle = asyncio.Event()
@@ -63,12 +63,12 @@ class ApplyPool:
         self._is_paused = False
         self._is_closed = False
         self._is_stopped = False
-        # The last decision was refused because this adapter does not lead.
+        # Whether the last decision was refused because this adapter is not the leader.
         self._is_deposed = False
-        self._tells_of_dropped = False
+        self._reports_dropped = False
         metrics.gauge_from(
             "apply_queue_length",
-            lambda: len(self._queue) + len(self._again) + len(self._waits),
+            lambda: len(self._queue) + len(self._retry_queue) + len(self._waits),
         )
         # Receives events about binds, and the uids of pods that were bound.
         self.announce: Callable[[Event], None] = lambda event: None
@@ -76,7 +76,7 @@ class ApplyPool:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._queue or self._again or self._active or self._waits)
+        return not (self._queue or self._retry_queue or self._active or self._waits)
 
     def submit(self, order: Order) -> None:
         gang = None if order.gang is None else GangState(order.gang)
@@ -93,13 +93,13 @@ class ApplyPool:
         for decision in refusal.decisions:
             self._report_outcome(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
 
-    def drop_queued(self, *, tell: bool, complete_gangs: bool = False) -> None:
-        """Drops what is not in a call right now, with or without telling the core.
+    def drop_queued(self, *, report: bool, complete_gangs: bool = False) -> None:
+        """Drops decisions without a call in flight, and reports this to the core if asked to.
 
-        With complete_gangs, gangs of which a member has been called for stay, so that none is
-        left in part.
+        With complete_gangs, gangs with a member that was called stay, so that no gang is bound in
+        part.
         """
-        self._tells_of_dropped = tell
+        self._reports_dropped = report
 
         def stays(work: Work) -> bool:
             return complete_gangs and work.gang is not None and work.gang.begun
@@ -109,45 +109,45 @@ class ApplyPool:
             if not stays(work):
                 wait.cancel()
                 dropped.append(self._waits.pop(wait))
-        for queue in (self._again, self._queue):
+        for queue in (self._retry_queue, self._queue):
             dropped += [work for work in queue if not stays(work)]
-        self._again = deque(filter(stays, self._again))
+        self._retry_queue = deque(filter(stays, self._retry_queue))
         self._queue = deque(filter(stays, self._queue))
         for task, work in self._active.items():
             if stays(work):
                 continue
             work.dropped = True
             if not work.is_calling:
-                # Its call has not begun.
+                # The call has not begun.
                 task.cancel()
                 dropped.append(work)
         self._drop(dropped)
         self._check_idle()
 
-    async def pause(self, *, tell: bool, seconds: float | None = None) -> bool:
-        """Takes nothing more, drops what has not begun and waits for the rest.
+    async def pause(self, *, report: bool, seconds: float | None = None) -> bool:
+        """Accepts no decisions, drops those that have not begun, and waits for the others.
 
-        Returns whether everything ended in time; what did not is dropped.
+        Returns whether all ended in time. The others are dropped.
         """
         self._is_paused = True
-        self.drop_queued(tell=tell, complete_gangs=True)
+        self.drop_queued(report=report, complete_gangs=True)
         limit = self._options.drain_timeout_seconds if seconds is None else seconds
         try:
             await within(self._clock, limit, self._idle.wait())
         except TimeoutError:
             self._metrics.count("drain_timeouts")
             log.warning(
-                "%d decisions are still being applied; the drain does not wait for them any longer",
+                "%d decisions are still being applied; the drain no longer waits for them",
                 self._pending_count,
             )
-            self.drop_queued(tell=tell)
+            self.drop_queued(report=report)
             return False
         return True
 
     async def close(self, seconds: float) -> bool:
-        """Like pause, but for good."""
+        """Pauses without a later resume."""
         self._is_closed = True
-        return await self.pause(tell=False, seconds=seconds)
+        return await self.pause(report=False, seconds=seconds)
 
     def resume(self) -> None:
         self._is_paused = self._is_closed
@@ -156,12 +156,12 @@ class ApplyPool:
         # A call that ends at this moment must not start another one.
         self._is_paused = self._is_stopped = True
         self._queue.clear()
-        self._again.clear()
+        self._retry_queue.clear()
         await end_tasks(*self._active, *self._waits)
 
     @property
     def _pending_count(self) -> int:
-        return len(self._queue) + len(self._again) + len(self._active) + len(self._waits)
+        return len(self._queue) + len(self._retry_queue) + len(self._active) + len(self._waits)
 
     def _check_idle(self) -> None:
         if self.is_idle:
@@ -169,7 +169,7 @@ class ApplyPool:
 
     def has_queued(self) -> bool:
         """Whether a decision waits for its call to begin."""
-        return bool(self._again or self._queue)
+        return bool(self._retry_queue or self._queue)
 
     def _start_calls(self) -> None:
         while self.has_queued() and len(self._active) < self._options.calls_in_flight:
@@ -179,7 +179,7 @@ class ApplyPool:
             task.add_done_callback(self._end_call)
 
     def _next(self) -> Work:
-        return self._again.popleft() if self._again else self._queue.popleft()
+        return self._retry_queue.popleft() if self._retry_queue else self._queue.popleft()
 
     def _end_call(self, task: "asyncio.Task[None]") -> None:
         del self._active[task]
@@ -188,7 +188,7 @@ class ApplyPool:
         self._check_idle()
 
     async def _try_in_turn(self, work: Work) -> None:
-        """Tries one decision after the other, until none is queued."""
+        """Tries queued decisions one after the other, until none is left."""
         task = asyncio.current_task()
         assert task is not None
         await self._try_once(work)
@@ -227,7 +227,7 @@ class ApplyPool:
         task = asyncio.current_task()
         assert task is not None
         del self._waits[task]
-        self._again.append(work)
+        self._retry_queue.append(work)
         self._start_calls()
 
     def _finish(self, work: Work, verdict: Verdict) -> None:
@@ -254,7 +254,7 @@ class ApplyPool:
             if isinstance(order, Bind):
                 self.on_bound(order.uid)
             return
-        # Pods that are deleted while they are being bound are usual.
+        # Pods that are deleted during a bind are normal.
         level = logging.INFO if verdict.code == OUTCOME_CODE_GONE else logging.WARNING
         log.log(level, "%s of %s: %s", work.verb, work.name, verdict.reason)
         self._resync.add(pod, f"its {work.verb} ended with {shown_code(verdict.code)}")
@@ -270,9 +270,9 @@ class ApplyPool:
         )
 
     def _log_deposed(self) -> None:
-        """Logs once that decisions come too late."""
+        """Logs once that decisions arrive too late."""
         if not self._is_deposed:
-            log.info("decisions are dropped: this adapter does not lead any more")
+            log.info("decisions are dropped: this adapter is no longer the leader")
         self._is_deposed = True
 
     def _drop(self, dropped: Sequence[Work]) -> None:
@@ -281,7 +281,7 @@ class ApplyPool:
         for work in dropped:
             self._metrics.count("dropped_decisions", verb=work.verb)
             log.debug("%s of %s dropped before it was applied", work.verb, work.name)
-            if self._tells_of_dropped:
+            if self._reports_dropped:
                 self._report_outcome(
                     work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied")
                 )

@@ -1,4 +1,4 @@
-"""The resume buffer: the last encoded message of every object, so a snapshot needs no relist."""
+"""The resume buffer: the last encoded version of every object, so that a snapshot needs no relist."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class HeldObject:
     """The last version of one object that the world reported."""
 
     identity: Identity
-    # Unique over all objects and versions that this process ever held.
+    # Unique among all objects and versions of this process.
     revision: int
     body: bytes
     # hash64 of uid and revision.
@@ -34,7 +34,7 @@ class HeldObject:
 
 @dataclass(frozen=True, slots=True)
 class HeldGroup:
-    """The part of a PodGroup that the decisions of its gang are checked against."""
+    """The part of a PodGroup with which the decisions of its gang are compared."""
 
     uid: str
     spec_hash: str
@@ -45,7 +45,7 @@ class ResumeBuffer:
 
     def __init__(self) -> None:
         self.configuration: Configuration | None = None
-        # By plugin and name: what was measured or asked for plugins.
+        # Data for plugins, by plugin and name.
         self.data: dict[tuple[str, str], PluginData] = {}
         self._objects: dict[ObjectKey, HeldObject] = {}
         self._groups: dict[str, HeldGroup] = {}
@@ -53,9 +53,9 @@ class ResumeBuffer:
         self._revision = 0
 
     def keep(self, cluster_object: ClusterObject, *, afresh: bool = False) -> HeldObject | None:
-        """Stores a version; returns None when it equals the stored one, unless it was read again.
+        """Stores a version. Returns None if it equals the stored one, unless ``afresh``.
 
-        Raises ValueError for a message that names no object.
+        Raises ValueError for a message without an object.
         """
         who = identity(cluster_object)
         key = (who.kind, who.uid)
@@ -79,7 +79,7 @@ class ResumeBuffer:
         return held
 
     def keep_data(self, data: PluginData) -> bool:
-        """Stores data for a plugin, for the next snapshot; returns whether it differs."""
+        """Stores data for a plugin; returns whether it changed."""
         key = (data.plugin, data.name)
         before = self.data.get(key)
         if data.numbers or data.texts:
@@ -95,7 +95,7 @@ class ResumeBuffer:
         self._leave_job(held)
         name = f"{held.identity.namespace}/{held.identity.name}"
         group = self._groups.get(name)
-        # A new PodGroup of the same name may be reported before the deletion of the old one.
+        # A new PodGroup with the same name may be reported before the deletion of the old one.
         if kind == KIND_POD_GROUP and group is not None and group.uid == uid:
             del self._groups[name]
         return held
@@ -110,7 +110,7 @@ class ResumeBuffer:
         return len(self._pods_of_jobs.get(job, ()))
 
     def in_snapshot_order(self, kinds: Iterable[KindNumber] = ()) -> list[HeldObject]:
-        """The objects of some kinds, or all objects when no kind is named."""
+        """The objects of some kinds, or all objects if ``kinds`` is empty."""
         wanted = set(kinds)
         chosen = [
             held for held in self._objects.values() if not wanted or held.identity.kind in wanted

@@ -1,12 +1,12 @@
-"""A limit on calls in flight. Statuses and events wait for binds, and events for statuses.
+"""Limits calls in flight. Statuses and events wait for binds, and events for statuses.
 
-Only the statuses that pods wait for, such as the admission of a PodGroup, go beside the binds.
+Only statuses that pods wait for, such as the admission of a PodGroup, run beside binds.
 
-A status or an event costs the API server as much as a bind does, so none begins while a bind is in
-flight or waits for its turn. Binds that never end must not stop statuses for ever: after a while a few
-of the places are for them. Even without binds they leave places free, so that a bind begins at once.
-Only a few events are in flight at a time. Each call waits for the one before it, so a server that is
-busy with the writes of others gets few events, and an idle one gets many.
+A status or an event costs the API server as much as a bind, so none begins while a bind is in flight
+or queued. Binds without a gap must not stop statuses for ever, so after some time a few slots are
+reserved for statuses. Without binds, statuses and events leave slots free, so that a bind can begin
+at once. Only a few events are in flight at a time. Each waits for the one before it, so a busy
+server gets few events, and an idle one gets many.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from typing import Final
 
 from pumice.adapters.runtime.clock import Clock, SystemClock
 
-# So long statuses and events wait for binds that follow each other without a gap.
+# Time that statuses and events wait for binds without a gap.
 STATUSES_POSTPONED_SECONDS: Final = 3.0
 EVENTS_POSTPONED_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0
 
 
 class CallPriority(IntEnum):
-    """Which call begins first when another one ends."""
+    """The priority of a call. The lowest value begins first."""
 
-    # Statuses that pods wait for. They have a part of the places, and binds have the rest.
+    # Statuses that pods wait for. They use a part of the slots, and binds use the others.
     ADMISSION = 0
     APPLY = 1
     STATUS = 2
@@ -36,14 +36,14 @@ class CallPriority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """How many places calls that are not binds may use."""
+    """The slots that calls other than binds may use."""
 
-    # So long they wait for binds that follow each other without a gap.
+    # Time that they wait for binds without a gap.
     postponed_seconds: float
-    # One place in so many: without binds, and beside binds after that time.
+    # Divisor for the number of slots: without binds, and beside binds after that time.
     alone_in: int
     beside_in: int
-    # The calls that use these places.
+    # The calls that share these slots.
     users: tuple[CallPriority, ...]
 
 
@@ -57,7 +57,7 @@ _SHARES: Final = {
 
 
 class CallLimiter:
-    """Admits calls by priority, and within a priority in the order of arrival."""
+    """Admits calls by priority and order of arrival."""
 
     def __init__(self, size: int, clock: Clock | None = None) -> None:
         self._free = self._size = size
@@ -65,35 +65,35 @@ class CallLimiter:
         self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in _PRIORITIES)
         # Calls in flight by priority.
         self._in_flight = [0] * len(_PRIORITIES)
-        # When the first of the apply calls that followed each other without a gap began.
+        # Start of the current series of apply calls without a gap.
         self._applying_since = 0.0
         self._waking: asyncio.Task[None] | None = None
-        # How many apply calls have begun.
+        # Number of apply calls so far.
         self.apply_count = 0
-        # Whether apply calls are about to ask for a place.
+        # Whether apply calls are about to request a slot.
         self.expects_apply: Callable[[], bool] = lambda: False
 
     @property
     def postpones_others(self) -> bool:
         """Whether statuses wait for binds."""
-        return self._places(_SHARES[CallPriority.STATUS]) == 0
+        return self._slots(_SHARES[CallPriority.STATUS]) == 0
 
     def hold(self, priority: CallPriority) -> "_Hold":
-        """A context in which the caller has a place."""
+        """A context in which the caller holds a slot."""
         return _Hold(self, priority)
 
     async def acquire(self, priority: CallPriority) -> None:
-        """Waits for a place; whoever got one has to release it."""
+        """Waits for a slot. The caller must release it."""
         if not self.acquire_at_once(priority):
             await self._wait(priority)
 
     def acquire_at_once(self, priority: CallPriority) -> bool:
-        """Takes a place if one is free and nobody is ahead; returns whether it did."""
-        # Admissions that wait have used their share, so binds need not wait for them.
+        """Acquires a slot if one is free and no call is ahead; returns whether it did."""
+        # Waiting admissions have used their share, so binds need not wait for them.
         first = min(priority, CallPriority.APPLY)
         if any(self._queues[first : priority + 1]) or not self._may_begin(priority):
             return False
-        self._take(priority)
+        self._begin(priority)
         return True
 
     def release(self, priority: CallPriority) -> None:
@@ -107,16 +107,16 @@ class CallLimiter:
         if priority is CallPriority.APPLY:
             return True
         share = _SHARES[priority]
-        return sum(self._in_flight[user] for user in share.users) < self._places(share)
+        return sum(self._in_flight[user] for user in share.users) < self._slots(share)
 
-    def _places(self, share: _Share) -> int:
+    def _slots(self, share: _Share) -> int:
         is_applying = self._in_flight[CallPriority.APPLY] > 0
         if not (is_applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
             return max(1, self._size // share.alone_in)
         waited = self._clock.now() - self._applying_since if is_applying else 0.0
         return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
 
-    def _take(self, priority: CallPriority) -> None:
+    def _begin(self, priority: CallPriority) -> None:
         if priority is CallPriority.APPLY:
             self.apply_count += 1
             if not self._in_flight[priority]:
@@ -129,7 +129,7 @@ class CallLimiter:
             while queue and self._may_begin(priority):
                 turn = queue.popleft()
                 if not turn.done():
-                    self._take(priority)
+                    self._begin(priority)
                     turn.set_result(None)
             if queue and priority is CallPriority.APPLY:
                 return
@@ -145,12 +145,12 @@ class CallLimiter:
             if turn in self._queues[priority]:
                 self._queues[priority].remove(turn)
             elif not turn.cancelled():
-                # It was admitted in the same moment: the next one is.
+                # It was admitted at the same moment, so the next call is admitted instead.
                 self.release(priority)
             raise
 
     async def _admit_in_time(self) -> None:
-        """Admits statuses and events that have waited long enough, also while no call ends."""
+        """Admits statuses and events that have waited long enough, even while no call ends."""
         try:
             while any(self._queues[CallPriority.STATUS :]):
                 await self._clock.sleep(_LOOK_SECONDS)
@@ -160,7 +160,7 @@ class CallLimiter:
 
 
 class _Hold:
-    """A place in a limiter for the time of a context; cheaper than a generator for each call."""
+    """A slot for the duration of a context. It is cheaper than a generator for each call."""
 
     __slots__ = ("_limiter", "_priority")
 

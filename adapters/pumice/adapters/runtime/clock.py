@@ -1,4 +1,4 @@
-"""Clocks, timeouts and backoff; a test can replace the clock."""
+"""Clocks, timeouts and backoff. Tests replace the clock."""
 
 import asyncio
 import random
@@ -36,21 +36,21 @@ class SystemClock:
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work. Raises TimeoutError after the given seconds."""
+    """The result of the work. Raises TimeoutError after a time."""
     if isinstance(clock, SystemClock):
         # The timer of the event loop does the same without two extra tasks.
         try:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError as error:
-            raise TimeoutError(str(error) or f"no answer within {seconds:g} s") from None
+            raise TimeoutError(str(error) or f"no response within {seconds:g} s") from None
     task = asyncio.ensure_future(work)
     limit = asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise TimeoutError(f"no answer within {seconds:g} s")
+        raise TimeoutError(f"no response within {seconds:g} s")
     finally:
         await end_tasks(task, limit)
 

@@ -1,8 +1,8 @@
-"""Which scheduler configuration the core is given: the wanted one, or the last one it accepted.
+"""Sends the core the wanted scheduler configuration, or the last accepted one.
 
-A configuration that the core refuses never replaces one that works. When the core has none in use,
-because it or this adapter is new, it is given the last accepted one, which a store keeps outside the
-process; without any, the built-in default.
+A refused configuration never replaces one that works. If the core has none in use, because the core
+or this adapter is new, the core gets the last accepted one, which is stored outside the process.
+Without one, it gets the built-in default.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ log = logging.getLogger(__name__)
 
 _BUILT_IN: Final = "the built-in default"
 _MOST_PROBLEMS: Final = 20
-# Delays between tries to save a configuration, while it is in use.
+# Delays between attempts to save a configuration, while it is in use.
 _SAVE_BACKOFF: Final = Backoff(5.0, 600.0)
 
 
 class ConfigurationStore(Protocol):
-    """Keeps the last accepted configuration where the next process finds it."""
+    """Stores the last accepted configuration for the next process."""
 
     @property
     def description(self) -> str: ...
 
     async def load(self) -> str | None:
-        """The scheduler configuration that was saved last; None: there is none."""
+        """The scheduler configuration that was saved last; None: none."""
         ...
 
     async def save(self, text: str, source: str) -> bool:
-        """Whether another try is of no use: it is saved, or never can be."""
+        """Saves a configuration; returns False if a retry may help."""
         ...
 
     async def report_refusal(self, problem: str) -> None:
@@ -50,7 +50,7 @@ class ConfigurationStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A configuration and where it comes from."""
+    """A configuration and its source."""
 
     configuration: Configuration
     source: str
@@ -61,7 +61,7 @@ class _Offer:
 
     @property
     def is_empty(self) -> bool:
-        """A source that should have a configuration has an empty one."""
+        """Whether a source that should have a configuration has an empty one."""
         return not self.text.strip() and self.source not in ("", _BUILT_IN)
 
     def shown(self) -> str:
@@ -72,7 +72,7 @@ class _Offer:
 
 
 class ConfigurationKeeper:
-    """Offers configurations to the core and acts on its answers."""
+    """Offers configurations to the core, and handles its results."""
 
     def __init__(
         self,
@@ -87,47 +87,47 @@ class ConfigurationKeeper:
         self._buffer, self._outbox, self._store = buffer, outbox, store
         self._clock, self._metrics = clock, metrics
         self._use_default = use_default
-        # What the world asks for, what the core was given last, what it accepted last.
+        # The configuration of the world, the last one sent, and the last accepted one.
         self._wanted: _Offer | None = None
         self._offered: _Offer | None = None
         self._accepted: _Offer | None = None
-        # What the core was given before that.
+        # The configuration that was sent before the last one.
         self._before: _Offer | None = None
-        # Texts that the core refused since the world last asked for something.
+        # Texts that the core refused since the last configuration of the world.
         self._refused: set[str] = set()
-        # What was last handed to the store, and one save at a time.
+        # The text that was last passed to the store; and a lock for one save at a time.
         self._saved: str | None = None
         self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Configurations of the world.
 
-    def take(self, event: ConfigurationSeen) -> None:
+    def handle(self, event: ConfigurationSeen) -> None:
         self._wanted = _Offer(event.configuration, event.source)
         self._refused.clear()
         self._offer(self._wanted)
 
-    def take_missing(self, event: ConfigurationMissing) -> None:
-        """Without one that was accepted, the store or the default has to do."""
-        log.warning("%s; the last good configuration is used", event.problem)
+    def handle_missing(self, event: ConfigurationMissing) -> None:
+        """Handles a missing configuration. Without an accepted one, the stored or default one is used."""
+        log.warning("%s; the last valid configuration is used", event.problem)
         if self._accepted is None and self._offered is None:
             self._wanted = _Offer(event.configuration, event.source)
             self._start(self._fall_back(self._wanted, is_another_in_use=False))
 
-    # Answers of the core.
+    # Results of the core.
 
     @property
     def is_valid(self) -> bool:
-        """The core uses a configuration that this adapter knows."""
+        """Whether the core uses a configuration that this adapter sent."""
         return self._accepted is not None
 
     def why_none(self) -> str:
-        """Why nothing is scheduled; "": a configuration is in use, or not answered yet."""
+        """Why nothing is scheduled; "": a configuration is in use, or its result is pending."""
         if self._accepted is None and self._refused:
             return "no valid configuration: nothing is scheduled"
         return ""
 
-    def take_result(self, result: ConfigurationResult) -> None:
+    def handle_result(self, result: ConfigurationResult) -> None:
         self._metrics.count("configurations", accepted=str(result.accepted).lower())
         sent = self._outbox.sent_configurations.pop(result.seq, None)
         if self._offered is not None and sent is self._offered.configuration:
@@ -136,7 +136,7 @@ class ConfigurationKeeper:
             else:
                 self._refuse(self._offered, result)
         elif self._before is not None and sent is self._before.configuration and result.accepted:
-            # Another one was offered before this answer came; it may be refused.
+            # Another one was offered before this result arrived, and may be refused.
             self._accepted = self._before
 
     async def stop(self) -> None:
@@ -153,17 +153,17 @@ class ConfigurationKeeper:
             log.warning("configuration, warning: %s", problem)
         self._metrics.gauge("configuration_since_seconds", self._clock.unix_ms() / 1000)
         level = logging.INFO if is_wanted and not offered.is_empty else logging.WARNING
-        log.log(level, "configuration in use from now on: %s", offered.shown())
+        log.log(level, "configuration in use: %s", offered.shown())
         if is_wanted and self._store is not None and self._saved != offered.text:
             self._saved = offered.text
             self._start(self._save(self._store, offered))
 
     async def _save(self, store: ConfigurationStore, offered: _Offer) -> None:
-        """Saves a configuration, so that a bad one does not stop the cluster after a failover."""
+        """Saves a configuration, so that an invalid one does not stop the cluster after a failover."""
         rng, failures = random.Random(), 0
         while self._saved == offered.text:
             async with self._saving:
-                # Another one may have been accepted meanwhile.
+                # Another one may have been accepted in between.
                 if self._saved != offered.text or await store.save(offered.text, offered.source):
                     return
             failures += 1
@@ -180,13 +180,13 @@ class ConfigurationKeeper:
         in_use = bool(result.effective_config_hash)
         self._start(self._fall_back(offered, is_another_in_use=in_use))
 
-    # What is used instead.
+    # Fallbacks.
 
     async def _fall_back(self, refused: _Offer, *, is_another_in_use: bool) -> None:
         wanted = self._wanted
         fallback = await self._fallback(refused.configuration)
         if self._wanted is not wanted:
-            # The world asks for another one by now.
+            # The world has another configuration now.
             return
         if fallback is None:
             if not is_another_in_use:
@@ -195,7 +195,7 @@ class ConfigurationKeeper:
         if is_another_in_use:
             log.warning("the core keeps the configuration that is in use")
         else:
-            log.warning("the core gets this one instead: %s", fallback.shown())
+            log.warning("this configuration is used instead: %s", fallback.shown())
         self._offer(fallback, send=not is_another_in_use)
 
     async def _fallback(self, base: Configuration) -> _Offer | None:
@@ -211,9 +211,9 @@ class ConfigurationKeeper:
         return None
 
     def _offer(self, offer: _Offer, *, send: bool = True) -> None:
-        """Puts a configuration where the next snapshot finds it, and sends it now if asked."""
+        """Stores a configuration for the next snapshot, and sends it now if ``send``."""
         self._before, self._offered = self._offered, offer
-        # Shown by the core beside the configuration in use.
+        # The core shows the source with the configuration.
         offer.configuration.source = offer.source or _BUILT_IN
         self._buffer.configuration = offer.configuration
         if send:

@@ -18,12 +18,12 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of certificates. They are read for every new stream, so a rotation needs no restart."""
+    """Paths of certificates, which are read for every new stream, so that rotation needs no restart."""
 
     ca: Path
     certificate: Path | None = None
     key: Path | None = None
-    # The name in the core's certificate, when it is not the address.
+    # The name in the core's certificate, if it is not the address.
     server_name: str = ""
 
 
@@ -36,28 +36,28 @@ def channel_factory(
 ) -> ChannelFactory:
     """Makes channels to `unix:/path` or `host:port`.
 
-    A bearer is asked for the token of every stream, so a rotation needs no restart; it may raise
-    ValueError, and the stream is tried again later. Raises ValueError for an address that is neither
-    this machine nor protected, unless insecure, and always for a token that others could read.
+    ``bearer`` returns the token for each stream, so that rotation needs no restart. It may raise
+    ValueError; then the stream is retried later. Raises ValueError for another machine without TLS,
+    unless ``insecure``, and for a token that would be sent without encryption.
     """
     if tls is None and not insecure and not is_local(address):
         raise ValueError(
-            f"{address} is another machine: give TLS certificates, or --insecure to connect without TLS"
+            f"{address} is another machine: use TLS certificates, or --insecure to connect without TLS"
         )
     if bearer is not None and tls is None and not is_socket(address):
         raise ValueError(
             f"a token for {address} would be sent without encryption: "
-            "give --tls-ca, or reach the core over a Unix socket"
+            "use --tls-ca, or a Unix socket"
         )
 
     def open_channel() -> grpc.aio.Channel:
         options: list[tuple[str, int | str]] = [
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-            # A peer that is silently gone is noticed within seconds, however quiet the stream is.
+            # A peer that disappears silently is detected within seconds, even on an idle stream.
             ("grpc.keepalive_time_ms", KEEPALIVE_MS),
             ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
-            # This timeout counts once a ping is sent; the default is a minute.
+            # Timeout after a ping; the default is a minute.
             ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
             ("grpc.http2.max_pings_without_data", 0),
             # The runtime reconnects by itself.
@@ -87,7 +87,7 @@ def is_local(address: str) -> bool:
 
 def _credentials(tls: TlsFiles | None, bearer: Callable[[], str] | None) -> grpc.ChannelCredentials:
     if tls is None:
-        # Without encryption, but gRPC sends tokens only over a channel with credentials.
+        # A Unix socket is not encrypted, but gRPC sends tokens only over channels with credentials.
         channel = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
     else:
         channel = grpc.ssl_channel_credentials(
@@ -102,7 +102,7 @@ def _credentials(tls: TlsFiles | None, bearer: Callable[[], str] | None) -> grpc
 
 
 class _BearerPlugin(grpc.AuthMetadataPlugin):
-    """Supplies the authorization header; gRPC calls it on a thread of its own."""
+    """Supplies the authorization header. gRPC calls it on its own thread."""
 
     def __init__(self, bearer: Callable[[], str]) -> None:
         self._bearer = bearer

@@ -1,4 +1,4 @@
-"""Whether the core works: it answers health checks, and acknowledges what a leader sends."""
+"""Monitors whether the core responds to health checks and acknowledges ops."""
 
 import logging
 from collections.abc import Callable
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _METHOD: Final = "/grpc.health.v1.Health/Check"
 _INTERVAL_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 2.0
-# Any other status is an answer of a core that runs.
+# Any other status is a response of a running core.
 _NO_ANSWER: Final = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -31,20 +31,20 @@ class Streaming(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """The core has accepted the stream."""
+        """Whether the core has accepted the stream."""
         ...
 
     @property
     def unacknowledged(self) -> tuple[int, int]:
-        """The last acknowledged op, and how many were sent after it."""
+        """The last acknowledged op, and the number of ops sent after it."""
         ...
 
 
 class CoreMonitor:
-    """Polls the core and knows for how many seconds it has not worked.
+    """Polls the core, and measures the time for which it has not worked.
 
-    A core does not work while it leaves health checks unanswered. For a leader it does not work
-    either while there is no stream, or while ops are sent and none is acknowledged.
+    A core does not work while it does not respond to health checks. For a leader, it also does not
+    work while there is no stream, or while ops are sent and none is acknowledged.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class CoreMonitor:
         self._clock = clock
         self._channel: grpc.aio.Channel | None = None
         self._acknowledged = 0
-        # When the core last answered, and when it last served a leader (or was not asked to).
+        # Time of the last response, and the last time at which it served a leader or had none.
         self._answered_at = self._served_at = clock.now()
         self._has_answered = False
-        # Why the core could not be asked, as it was logged.
+        # The last logged reason why the core could not be polled.
         self._problem = ""
-        # The core answered the last health check.
+        # Whether the core responded to the last health check.
         self.answers = False
         metrics.gauge_from("core_silence_seconds", lambda: self.silence_seconds)
 
@@ -73,12 +73,12 @@ class CoreMonitor:
         return max(0.0, self._clock.now() - min(self._answered_at, self._served_at))
 
     def why_silent(self, limit_seconds: float) -> str:
-        """The problem in a sentence when the core has not worked for so long; else ""."""
+        """The problem, if the core has not worked for a time; otherwise ""."""
         if not self._has_answered:
-            return "the core has not answered yet"
+            return "the core has not responded yet"
         if self.silence_seconds < limit_seconds:
             return ""
-        what = "answered" if self._answered_at <= self._served_at else "taken in any change"
+        what = "responded" if self._answered_at <= self._served_at else "acknowledged any change"
         return f"the core has not {what} for {self.silence_seconds:.0f} s"
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class CoreMonitor:
             await self._close()
 
     async def _poll(self) -> None:
-        self.answers = await self._ask()
+        self.answers = await self._check_health()
         now = self._clock.now()
         if self.answers:
             self._answered_at = now
@@ -105,7 +105,7 @@ class CoreMonitor:
         self._acknowledged = acknowledged
         return self._runtime.is_connected and (has_moved or not behind)
 
-    async def _ask(self) -> bool:
+    async def _check_health(self) -> bool:
         try:
             if self._channel is None:
                 self._channel = self._open_channel()
@@ -119,14 +119,14 @@ class CoreMonitor:
             if error.code() not in _NO_ANSWER:
                 return True
         except (OSError, ValueError) as error:
-            # Certificates or tokens that cannot be read now.
+            # Certificates or tokens cannot be read now.
             if str(error) != self._problem:
                 self._problem = str(error)
-                log.warning("the core cannot be asked: %s", error)
+                log.warning("the core cannot be polled: %s", error)
         else:
             self._problem = ""
             return True
-        # A channel that failed waits before it connects again; a new one does not.
+        # A failed channel waits before it reconnects, but a new one does not.
         await self._close()
         return False
 

@@ -1,4 +1,4 @@
-"""Digests: a count and a hash sum per kind, by which core and adapter detect drift."""
+"""Digests: a count and a sum of hashes per kind, compared to find drift."""
 
 import hashlib
 from collections.abc import Collection, Iterable
@@ -15,19 +15,19 @@ def hash64(uid: str, revision: int) -> int:
 
 
 class DigestTable:
-    """Count and sum of every kind, kept up to date one object at a time."""
+    """The count and sum of every kind, updated with each object."""
 
     def __init__(self) -> None:
         self._counts: dict[KindNumber, int] = {}
         self._sums: dict[KindNumber, int] = {}
 
     def add(self, kind: KindNumber, count: int, hash_sum: int) -> None:
-        """Both may be negative: a deleted object is subtracted."""
+        """Adds to the digest of a kind. Negative values subtract a deleted object."""
         self._counts[kind] = self._counts.get(kind, 0) + count
         self._sums[kind] = (self._sums.get(kind, 0) + hash_sum) % _MODULUS
 
     def clear(self, kinds: Collection[KindNumber]) -> None:
-        """Clears some kinds, or all kinds when none is named."""
+        """Clears some kinds, or all kinds if ``kinds`` is empty."""
         for kind in list(kinds) or list(self._counts):
             self._counts.pop(kind, None)
             self._sums.pop(kind, None)
@@ -39,7 +39,7 @@ class DigestTable:
         return other
 
     def messages(self, kinds: Collection[KindNumber] = ()) -> list[KindDigest]:
-        """The digests of the named kinds, or of all kinds that are not empty."""
+        """The digests of some kinds, or of all kinds with objects."""
         wanted = sorted(kinds) if kinds else sorted(k for k, n in self._counts.items() if n)
         return [
             KindDigest(kind=kind, count=self._counts.get(kind, 0), sum=self._sums.get(kind, 0))

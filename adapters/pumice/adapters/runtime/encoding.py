@@ -1,7 +1,7 @@
-"""Ops as bytes: each object is encoded once, however often it is sent.
+"""Encodes ops. Each object is encoded once, even if it is sent several times.
 
-A batch is put together from encoded objects by writing the few bytes of framing around them; the
-protocol buffer encoding of a message inside a message is just that.
+A batch is built from encoded objects by adding the framing bytes around them, which is how protocol
+buffers encode a message inside a message.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from pumice.v1.decision_pb2 import Outcome
 from pumice.v1.delta_pb2 import DeltaBatch, Op, PluginData, Upsert
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 
-# Most that framing adds to one op: its tag and a length of up to four bytes.
+# Maximum framing of one op: its tag, and a length of up to four bytes.
 OP_OVERHEAD_BYTES: Final = 5
-# Most that framing adds to one batch: tags, lengths, a sequence number.
+# Maximum framing of one batch: tags, lengths and a sequence number.
 BATCH_OVERHEAD_BYTES: Final = 32
 
 
@@ -56,7 +56,7 @@ def batch_request(first_seq: int, ops: Sequence[bytes]) -> bytes:
 
 
 def _field(number: int, body: bytes) -> bytes:
-    # A tag is the field's number and 2, the wire type "length-delimited".
+    # The tag has the field number and the wire type 2, "length-delimited".
     return bytes([number << 3 | 2]) + _varint(len(body)) + body
 
 

@@ -1,4 +1,4 @@
-"""Epochs: numbers that fence an old leader off from a new one."""
+"""Epochs, which fence off an old leader."""
 
 import logging
 from typing import Protocol
@@ -18,16 +18,16 @@ class Epochs(Protocol):
         ...
 
     async def renew(self, above: int) -> int:
-        """A higher epoch than one that was fenced. Raises FencedError when there is none."""
+        """An epoch above a fenced one. Raises FencedError if there is none."""
         ...
 
     def may_act(self) -> bool:
-        """Whether this adapter leads; asked before every write, so it must not wait."""
+        """Whether this adapter is the leader. Called before every write, so it must not wait."""
         ...
 
 
 class ProcessEpochs:
-    """One epoch per process, made from its start time, so that the newer process leads."""
+    """One epoch per process, from its start time, so that the newer process leads."""
 
     def __init__(self, clock: Clock, stored: int = 0) -> None:
         self._epoch = max(stored, clock.unix_ms()) + 1
@@ -43,7 +43,7 @@ class ProcessEpochs:
 
 
 class ExclusiveEpochs:
-    """Lets an adapter lead only after a time in which no other scheduler bound its pods."""
+    """Delays leadership until no other scheduler has bound pods of this one for some time."""
 
     def __init__(self, epochs: Epochs, seconds: float, clock: Clock) -> None:
         self._epochs, self._seconds, self._clock = epochs, seconds, clock

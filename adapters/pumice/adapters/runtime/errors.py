@@ -2,7 +2,7 @@
 
 
 class AdapterError(Exception):
-    """The runtime cannot continue; the message says what to do."""
+    """The runtime cannot continue. The message contains advice."""
 
 
 class FencedError(AdapterError):
@@ -11,7 +11,7 @@ class FencedError(AdapterError):
     def __init__(self, epoch: int) -> None:
         super().__init__(
             f"another adapter serves this cluster (epoch {epoch} is fenced);"
-            " stop it, or start this one again to take over"
+            " stop it, or restart this one to take over"
         )
         self.epoch = epoch
 
@@ -21,8 +21,8 @@ class ReplacedError(AdapterError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a newer stream of the same adapter took over; is a second process running under the"
-            " same adapter id?"
+            "a newer stream of the same adapter took over; a second process may use the"
+            " same adapter id"
         )
 
 
@@ -35,7 +35,7 @@ class RefusedError(AdapterError):
 
 
 class OtherSchedulerError(AdapterError):
-    """Another scheduler binds the pods that this adapter is to schedule."""
+    """Another scheduler binds pods of this adapter."""
 
     def __init__(self, count: int, seconds: float, last: str) -> None:
         super().__init__(

@@ -47,20 +47,20 @@ class WorldEventHandler:
         self._cleanup: CleanupQueue | None = None
 
     def connect(self, pool: ApplyPool, statuses: StatusWriter, cleanup: CleanupQueue) -> None:
-        """The other parts that need to know of objects."""
+        """Sets the other parts that need events."""
         self._pool, self._statuses, self._cleanup = pool, statuses, cleanup
 
-    def take(self, event: WorldEvent) -> None:
+    def handle(self, event: WorldEvent) -> None:
         match event:
             case ObjectSeen():
                 self._put(event.object, afresh=False)
             case ObjectGone():
                 self.delete(event.kind, event.uid)
             case ConfigurationSeen():
-                self._configurations.take(event)
+                self._configurations.handle(event)
                 self._note_apply_timeout(event.configuration)
             case ConfigurationMissing():
-                self._configurations.take_missing(event)
+                self._configurations.handle_missing(event)
                 self._note_apply_timeout(event.configuration)
             case DataSeen():
                 if self._buffer.keep_data(event.data):
@@ -95,7 +95,7 @@ class WorldEventHandler:
         except ValueError as error:
             # One invalid object must not stop the others.
             self._metrics.count("malformed_objects")
-            log.error("an object was left out: %s", error)
+            log.error("an object was omitted: %s", error)
             return
         if held is None:
             self._metrics.count("unchanged_objects")
@@ -114,7 +114,7 @@ class WorldEventHandler:
 
 
 def is_report(before: HeldObject, node: Node) -> bool:
-    """Whether a node differs only in annotations and images, as it does every few seconds."""
+    """Whether a node differs only in annotations and images, which change every few seconds."""
     old, new = before.message().node, Node()
     new.CopyFrom(node)
     for message in (old, new):

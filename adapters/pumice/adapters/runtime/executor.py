@@ -1,4 +1,4 @@
-"""One attempt to apply one decision: check, read back after a failure, call, judge the result."""
+"""Attempts to apply decisions: check, read back after a failure, call, judge the result."""
 
 import logging
 from collections.abc import Callable, Coroutine
@@ -32,7 +32,7 @@ class GangState:
     gang: Gang
     checked: bool = False
     refusal: str | None = None
-    # A call for one of its members has been made, so the others must follow.
+    # Whether a call for a member was made, so that the others must follow.
     begun: bool = False
 
 
@@ -45,15 +45,15 @@ class Work:
     # Number of calls, and the time of the first one.
     tries: int = 0
     started: float = 0.0
-    # Time that the world asked for before the next call.
+    # Minimum time before the next call, set by the world.
     retry_after: float = 0.0
-    # The core knows that it is being retried.
+    # Whether the retry was reported to the core.
     is_retry_reported: bool = False
-    # Its call has begun and cannot be taken back.
+    # Whether the call has begun.
     is_calling: bool = False
-    # Dropped in the middle of a call: no further attempt.
+    # Whether it was dropped during a call, so that no attempt follows.
     dropped: bool = False
-    # The order in the decision; None: an order of an unknown type.
+    # The order of the decision; None: an unknown type.
     order: Bind | Evict | None = field(init=False)
     verb: str = field(init=False)
 
@@ -68,7 +68,7 @@ class Work:
 
 
 class DecisionExecutor:
-    """Makes the calls that decisions ask for, each with a timeout."""
+    """Makes the calls for decisions, each with a timeout."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class DecisionExecutor:
         """The verdict of one attempt."""
         order = work.order
         if order is None:
-            return Verdict(OUTCOME_CODE_FAILED, "an order that this adapter does not know")
+            return Verdict(OUTCOME_CODE_FAILED, "the type of the order is unknown to this adapter")
         async with self._limiter.hold(CallPriority.APPLY):
             work.is_calling = True
             if not self._may_act():
-                reason = "this adapter does not lead any more"
+                reason = "this adapter is no longer the leader"
                 return Verdict(OUTCOME_CODE_FAILED, reason, is_deposed=True)
             refusal = self._why_not_gang(work.gang)
             if refusal is not None:
@@ -113,12 +113,12 @@ class DecisionExecutor:
         self._metrics.count("apply_calls", verb=work.verb, result=result.code.value)
         work.retry_after = result.retry_after_seconds
         if result.code is ApplyCode.WAITING:
-            # The pod itself was not touched, so this does not count as an attempt.
+            # The pod was not changed, so this does not count as an attempt.
             work.tries -= 1
         return judge(work.decision, result)
 
     def _why_not_gang(self, state: GangState | None) -> str | None:
-        """Why the gang is refused. Checked with its first member, and valid for all."""
+        """Why the gang is refused. Checked once, with its first member."""
         if state is None:
             return None
         if not state.checked:
@@ -127,7 +127,7 @@ class DecisionExecutor:
         return state.refusal
 
     async def _read_back(self, work: Work, order: Bind | Evict) -> Verdict | None:
-        """The verdict of reading the pod again: a call without an answer may have succeeded."""
+        """The verdict after reading the pod, because a call without a response may have succeeded."""
         try:
             reading = await self._limited(self._world.read_pod(order.namespace, order.name))
         except (ReadError, OSError, TimeoutError) as error:
@@ -144,7 +144,7 @@ class DecisionExecutor:
         except TimeoutError as error:
             return ApplyResult(ApplyCode.TIMED_OUT, str(error))
         except Exception as error:
-            # A binder or evictor of a third party must not stop other binds.
+            # An error of a third-party binder or evictor must not stop other binds.
             log.exception("apply call for %s/%s raised", order.namespace, order.name)
             return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
 

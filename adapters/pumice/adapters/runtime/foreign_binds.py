@@ -1,4 +1,4 @@
-"""Binds by another scheduler: pods of ours that get a node which this adapter did not decide."""
+"""Detects binds of our pods by another scheduler."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -14,14 +14,14 @@ from pumice.v1.status_pb2 import Event
 log = logging.getLogger(__name__)
 
 _REASON: Final = "BoundByOtherScheduler"
-# One log line and one event in this time.
+# Interval between log lines and between events.
 _INTERVAL_SECONDS: Final = 60.0
-# Binds of the last leader may be seen so long after it ended.
+# Time for which binds of the previous leader may still be seen.
 _HANDOVER_SECONDS: Final = 2.0
 
 
 class ForeignBinds:
-    """Counts binds of our pods by others while this adapter leads, and warns about them."""
+    """Counts binds of our pods by other schedulers while this adapter leads, and warns."""
 
     def __init__(
         self,
@@ -33,27 +33,27 @@ class ForeignBinds:
     ) -> None:
         self._names, self._leads = frozenset(scheduler_names), leads
         self._report, self._clock, self._metrics = report, clock, metrics
-        # Pods without a node, and the nodes that this adapter asked for.
+        # Pods without a node, and the nodes that this adapter chose.
         self._pending: set[str] = set()
         self._decided: dict[str, str] = {}
-        # Pods that have these nodes and do not run yet.
+        # Pods that were bound to these nodes and do not run yet.
         self._starting: set[str] = set()
         self._leads_since: float | None = None
         self._warned_at: float | None = None
         self._unreported = 0
         self.count = 0
-        # The last one, for messages.
+        # The last such bind, for messages.
         self.last = ""
 
     def note_bind(self, order: Bind) -> None:
-        """A bind is about to be made by this adapter."""
+        """Notes a bind that this adapter is about to make."""
         if self._names:
             self._decided[order.uid] = order.node
 
     def note_pod(self, pod: Pod) -> bool:
-        """A pod as the watch shows it.
+        """Notes a version of a pod from the watch.
 
-        Returns whether this is only the bind that was asked for, or that the pod runs after it.
+        Returns whether it only shows a bind of this adapter, or that the pod runs after it.
         """
         if not self._names or pod.spec.scheduler_name not in self._names:
             return False
@@ -83,7 +83,7 @@ class ForeignBinds:
         self._decided.pop(uid, None)
 
     def _is_leading(self) -> bool:
-        """For long enough that a bind cannot be one of the last leader's."""
+        """Whether this adapter has led long enough that a bind cannot be of the previous leader."""
         if not self._leads():
             self._leads_since = None
             return False
@@ -107,7 +107,7 @@ class ForeignBinds:
             self.last,
         )
         self._warned_at, self._unreported = now, 0
-        message = f"bound to {pod.node_name} by another scheduler than the one that leads"
+        message = f"bound to {pod.node_name} by a scheduler that is not the leader"
         self._report(
             Event(
                 kind=KIND_POD,

@@ -1,7 +1,7 @@
 """Named health checks of a process, grouped by the probe that asks for them.
 
-Whoever knows something about the health of the process adds a check; the page that serves
-`/livez`, `/readyz` and `/healthz` runs them. A check returns the problem in a sentence, or "".
+Parts of the process add checks, and the pages `/livez`, `/readyz` and `/healthz` run them. A check
+returns the problem, or "".
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ Check: TypeAlias = Callable[[], str]
 
 
 class Probe(Flag):
-    """What a failed check means."""
+    """The meaning of a failed check."""
 
-    # The process cannot recover by itself: restart it.
+    # The process cannot recover and must be restarted.
     LIVE = auto()
     # The process does not do its work now.
     READY = auto()
@@ -37,7 +37,7 @@ class CheckResult:
 
 
 class Health:
-    """A registry of checks. A check of an existing name replaces the old one."""
+    """A registry of checks. A check with an existing name replaces the old one."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

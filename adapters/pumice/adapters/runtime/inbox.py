@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Inbox:
-    """Receives the messages of one stream; while closed it refuses decisions."""
+    """Receives the messages of one stream. While it is closed, it refuses decisions."""
 
     def __init__(
         self,
@@ -46,58 +46,58 @@ class Inbox:
         self._pool, self._statuses, self._resync = pool, statuses, resync
         self._configurations, self._questions = configurations, questions
         self._metrics = metrics
-        # Decisions of sessions that saw fewer ops are stale; None: all decisions are.
+        # Decisions that are based on earlier ops are stale; None: all decisions are.
         self._decisions_from: int | None = None
         self._wanted_kinds: set[KindNumber] = set()
 
-    # Opening and closing for decisions.
+    # Opening and closing.
 
     def open(self, from_seq: int) -> None:
         self._decisions_from = from_seq
         self._pool.resume()
 
-    async def close(self, *, tell: bool) -> None:
-        """Before a snapshot: refuses decisions and waits, within bounds, for those in flight."""
+    async def close(self, *, report: bool) -> None:
+        """Refuses decisions before a snapshot, and waits for those in flight, up to a limit."""
         self._decisions_from = None
         parts = self._ledger.forget_incomplete()
-        if tell:
+        if report:
             self._refuse(parts)
-        await self._pool.pause(tell=tell)
+        await self._pool.pause(report=report)
 
     def drop_queued(self, *, fenced: bool) -> None:
-        """The core ends the stream; unless another adapter leads, begun gangs are completed."""
+        """Drops queued decisions at the end of a stream. Unless fenced, begun gangs are completed."""
         self._ledger.forget_incomplete()
-        self._pool.drop_queued(tell=False, complete_gangs=not fenced)
+        self._pool.drop_queued(report=False, complete_gangs=not fenced)
 
     def forget_reported(self) -> None:
-        """A core that gets a snapshot has no assumptions, so it waits for no outcomes."""
+        """Closes all decisions, because a core that gets a snapshot needs no outcomes."""
         self._ledger.close(self._ledger.held_ids())
 
     # Messages.
 
-    def take(self, message: ConnectResponse) -> None:
+    def handle(self, message: ConnectResponse) -> None:
         match message.WhichOneof("message"):
             case "decision_batch":
-                self._take_decisions(message.decision_batch)
+                self._handle_decisions(message.decision_batch)
             case "status_batch":
-                self._take_statuses(message.status_batch)
+                self._handle_statuses(message.status_batch)
             case "resync":
-                self._take_resync(message.resync)
+                self._handle_resync(message.resync)
             case "question_batch":
-                self._questions.take(message.question_batch.questions)
+                self._questions.add(message.question_batch.questions)
             case "configuration_result":
-                self._configurations.take_result(message.configuration_result)
+                self._configurations.handle_result(message.configuration_result)
             case _:
-                # Newer than this adapter.
+                # A type that this adapter does not know.
                 self._metrics.count("unknown_messages")
 
-    def take_ack(self, ack: Ack) -> None:
+    def handle_ack(self, ack: Ack) -> None:
         self._ledger.close(self._outbox.acknowledge(ack.applied_seq))
         for rejected in ack.rejected:
             kind = shown_kind(rejected.kind)
             self._metrics.count("rejected_objects", kind=kind)
             log.warning(
-                "the core set %s %s aside: %s %s",
+                "the core rejected %s %s: %s %s",
                 kind,
                 rejected.key or rejected.uid,
                 rejected.field,
@@ -111,12 +111,12 @@ class Inbox:
             log.warning("%s %s: %s %s", kind, name, warning.field, warning.message)
 
     def take_wanted_kinds(self) -> list[KindNumber]:
-        """Kinds that the core wants a snapshot of, once."""
+        """Returns and clears the kinds of which the core requested a snapshot."""
         kinds = sorted(self._wanted_kinds)
         self._wanted_kinds.clear()
         return kinds
 
-    def _take_decisions(self, batch: DecisionBatch) -> None:
+    def _handle_decisions(self, batch: DecisionBatch) -> None:
         if batch.epoch != self._epoch:
             self._metrics.count("ignored_batches")
             return
@@ -125,7 +125,7 @@ class Inbox:
             return
         self._metrics.count("decisions", len(batch.decisions))
         before = self._ledger.duplicates
-        for ready in self._ledger.take(batch.gangs, batch.decisions):
+        for ready in self._ledger.add(batch.gangs, batch.decisions):
             match ready:
                 case Order():
                     self._pool.submit(ready)
@@ -138,15 +138,15 @@ class Inbox:
         """Refuses decisions that are older than the snapshot."""
         stale = tuple(decisions)
         if stale:
-            self._pool.refuse(Refusal(stale, "a snapshot was under way"))
+            self._pool.refuse(Refusal(stale, "a snapshot was in progress"))
 
-    def _take_statuses(self, batch: StatusBatch) -> None:
+    def _handle_statuses(self, batch: StatusBatch) -> None:
         if batch.epoch != self._epoch:
             self._metrics.count("ignored_batches")
             return
         self._statuses.take(batch)
 
-    def _take_resync(self, resync: Resync) -> None:
+    def _handle_resync(self, resync: Resync) -> None:
         log.info("the core requests a resync: %s", resync.reason)
         self._metrics.count("resync_requests")
         self._wanted_kinds.update(resync.kinds)
@@ -155,4 +155,4 @@ class Inbox:
             if held is None:
                 self._outbox.tombstone(ref.kind, ref.uid, asked=True)
             else:
-                self._resync.add(held.identity, "the core asked for it")
+                self._resync.add(held.identity, "the core requested it")

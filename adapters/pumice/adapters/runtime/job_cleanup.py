@@ -1,4 +1,4 @@
-"""The cleanup queue: removes what the runtime stores about deleted jobs."""
+"""The cleanup queue: removes data of deleted jobs."""
 
 import logging
 import random
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeletedJob:
-    """A PodGroup that was deleted; a new one of the same name has another uid."""
+    """A deleted PodGroup. A new one with the same name has another uid."""
 
     # `namespace/name`.
     job: str
@@ -23,7 +23,7 @@ class DeletedJob:
 
 
 class CleanupQueue:
-    """Checks deleted jobs, with growing delays, and forgets those without pods."""
+    """Checks deleted jobs with growing delays, and removes those without pods."""
 
     def __init__(
         self,
@@ -62,6 +62,6 @@ class CleanupQueue:
     def _is_over(self, job: DeletedJob) -> bool:
         group = self._buffer.group(job.job)
         if group is not None:
-            # The same uid: the job exists again. Another uid: a new job has the name.
+            # With the same uid, the job exists again. With another uid, a new job has the name.
             return group.uid != job.pod_group_uid
         return self._buffer.pods_of(job.job) == 0

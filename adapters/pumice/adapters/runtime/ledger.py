@@ -1,8 +1,8 @@
-"""The decision ledger: decisions received, gangs that are complete, outcomes that are due.
+"""The decision ledger: received decisions, incomplete gangs, and decisions without an outcome.
 
-A decision is held from the moment it may be applied until the core has acknowledged its outcome.
-Parts of a gang that is not whole yet are not held: when the stream ends they are forgotten, and the
-core learns so because the next Hello does not name them.
+A decision is held from the moment at which it may be applied until the core has acknowledged its
+outcome. Decisions of an incomplete gang are not held: they are dropped when the stream ends, and the
+core notices because the next Hello does not contain them.
 """
 
 from collections import OrderedDict
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pumice.adapters.runtime.buffer import HeldGroup
 from pumice.v1.decision_pb2 import Decision, Gang
 
-# Closed decisions that are remembered to detect duplicates.
+# Number of closed decisions that are kept, to detect duplicates.
 REMEMBERED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Decisions that are applied together: a whole gang, or a single decision."""
+    """Decisions that are applied together: a complete gang, or a single decision."""
 
     gang: Gang | None
     decisions: tuple[Decision, ...]
@@ -26,7 +26,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Decisions that are not applied, and why."""
+    """Decisions that are not applied, with the reason."""
 
     decisions: tuple[Decision, ...]
     reason: str
@@ -39,7 +39,7 @@ class _Assembly:
 
 
 class Ledger:
-    """Collects decisions and releases them as orders; a gang when it is complete."""
+    """Collects decisions, and releases them as orders. A gang is released when it is complete."""
 
     def __init__(self, held_group: Callable[[str], HeldGroup | None]) -> None:
         self._held_group = held_group
@@ -48,8 +48,8 @@ class Ledger:
         self._closed: OrderedDict[str, None] = OrderedDict()
         self.duplicates = 0
 
-    def take(self, gangs: Iterable[Gang], decisions: Iterable[Decision]) -> list[Order | Refusal]:
-        """The orders and refusals that one message makes ready."""
+    def add(self, gangs: Iterable[Gang], decisions: Iterable[Decision]) -> list[Order | Refusal]:
+        """Adds the decisions of a message; returns the orders and refusals that are ready."""
         named = {gang.id: gang for gang in gangs}
         ready: list[Order | Refusal] = []
         for decision in decisions:
@@ -68,25 +68,25 @@ class Ledger:
     def why_not_gang(self, gang: Gang) -> str | None:
         """Why the decisions of a gang no longer match its PodGroup; None: they match."""
         if not gang.pod_group_uid:
-            # A gang without a PodGroup has nothing to compare with.
+            # A gang without a PodGroup cannot be compared.
             return None
         held = self._held_group(gang.job)
         if held is None:
-            return f"pod group {gang.job} is gone"
+            return f"pod group {gang.job} was deleted"
         if held.uid != gang.pod_group_uid:
-            return f"pod group {gang.job} is another one by now"
+            return f"pod group {gang.job} was replaced by another one"
         if held.spec_hash != gang.spec_hash:
-            return f"pod group {gang.job} has changed since it was decided on"
+            return f"pod group {gang.job} has changed since the decision"
         return None
 
     def forget_incomplete(self) -> list[Decision]:
-        """Removes and returns the parts of incomplete gangs, when their stream has ended."""
+        """Removes and returns the decisions of incomplete gangs."""
         parts = [part for a in self._assemblies.values() for part in a.decisions.values()]
         self._assemblies.clear()
         return parts
 
     def close(self, decision_ids: Iterable[str]) -> None:
-        """Closes decisions: the core knows their outcomes, or does not need to."""
+        """Closes decisions whose outcomes the core knows or does not need."""
         for decision_id in decision_ids:
             self._held.pop(decision_id, None)
             self._closed[decision_id] = None

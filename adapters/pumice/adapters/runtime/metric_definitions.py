@@ -1,4 +1,4 @@
-"""The series that an adapter serves: name, help text and labels of each.
+"""The metrics of an adapter: name, help text and labels of each.
 
 Names here lack the prefix `pumice_adapter_`, and counters their suffix `_total`.
 """
@@ -12,7 +12,7 @@ PREFIX: Final = "pumice_adapter_"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The series of one kind of process: help text, labels and, of histograms, buckets by name."""
+    """The metrics of one kind of process: help text, labels and buckets by name."""
 
     prefix: str
     counters: Mapping[str, tuple[str, tuple[str, ...]]]
@@ -26,11 +26,11 @@ _WATCH_BUCKETS: Final = (1.0, 5.0, 30.0, 60.0, 120.0, 300.0, 600.0, 700.0)
 COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "api_retries": ("Calls to the API server that were repeated, by error.", ("error",)),
     "apply_calls": ("Attempts to apply a decision, by result.", ("verb", "result")),
-    "bad_objects": ("Objects set aside because a field is invalid.", ("kind",)),
+    "bad_objects": ("Objects rejected because a field is invalid.", ("kind",)),
     "batches": ("Batches of deltas sent to the core.", ()),
     "bookmarks": ("Bookmarks received by watches.", ("resource",)),
     "coalesced_statuses": ("Statuses replaced by a newer one before they were written.", ("kind",)),
-    "configurations": ("Configurations answered by the core.", ("accepted",)),
+    "configurations": ("Configurations with a result of the core.", ("accepted",)),
     "credential_reloads": ("Reloads of credentials after the API server refused them.", ()),
     "decisions": ("Decisions received from the core.", ()),
     "drain_timeouts": ("Times that calls in flight did not end within the drain timeout.", ()),
@@ -43,24 +43,24 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "expired_lists": ("Lists begun again because a page token expired.", ("resource",)),
     "foreign_binds": ("Binds of our pods by another scheduler while this adapter leads.", ()),
     "ignored_batches": ("Decision batches ignored because they were stale.", ()),
-    "jobs_cleaned_up": ("Deleted jobs that were forgotten.", ()),
-    "lease_failures": ("Failed attempts to get or renew the lease.", ()),
+    "jobs_cleaned_up": ("Deleted jobs whose data was removed.", ()),
+    "lease_failures": ("Failed attempts to acquire or renew the lease.", ()),
     "lists": ("Complete lists of a resource.", ("resource",)),
-    "malformed_objects": ("Objects left out because they are malformed.", ()),
+    "malformed_objects": ("Objects omitted because they are malformed.", ()),
     "ops": ("Deltas sent to the core.", ()),
     "outcomes": ("Outcomes reported to the core.", ("verb", "code")),
-    "oversized_objects": ("Objects left out because they exceed the message size.", ()),
+    "oversized_objects": ("Objects omitted because they exceed the message size.", ()),
     "questions": ("Questions of plugins asked over HTTP, by result.", ("result",)),
     "read_backs": ("Pods read back before a repeated attempt.", ("verb",)),
     "refused_gangs": ("Gangs refused because a member changed.", ()),
     "rejected_objects": ("Objects that the core rejected.", ("kind",)),
-    "unknown_values": ("Values in objects that are newer than the core.", ("kind",)),
+    "unknown_values": ("Values in objects that the core does not know.", ("kind",)),
     "relists": ("Lists begun because a watch could not continue.", ("resource",)),
     "repeated_events": ("Kubernetes events counted on an event that was already written.", ()),
     "resignations": ("Times that the leader released the lease because of its core.", ()),
-    "resync_failures": ("Failed readings of objects to resync.", ("kind",)),
-    "resync_requests": ("Resyncs that the core asked for.", ()),
-    "resyncs": ("Objects queued for a fresh reading.", ("kind",)),
+    "resync_failures": ("Failed reads of objects to resync.", ("kind",)),
+    "resync_requests": ("Resyncs that the core requested.", ()),
+    "resyncs": ("Objects queued to be read again.", ("kind",)),
     "shadow_unwritten": ("Writes that a shadow did not make.", ("what",)),
     "snapshots": ("Snapshots sent to the core.", ("kinds",)),
     "status_writes": ("Attempts to write a status, by result.", ("kind", "result")),
@@ -71,8 +71,8 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "unknown_messages": ("Messages of the core of an unknown type.", ()),
     "usage_polls": ("Polls of the usage of nodes, by result.", ("result",)),
     "volume_timeouts": ("Volume reservations given up after the time limit.", ()),
-    "claim_undos": ("Resource claims given back, by result.", ("result",)),
-    "lock_undos": ("Locks of nodes given back, by result.", ("result",)),
+    "claim_undos": ("Resource claims released, by result.", ("result",)),
+    "lock_undos": ("Locks of nodes released, by result.", ("result",)),
     "volume_undos": ("Volume reservations undone, by result.", ("result",)),
     "watch_failures": ("Watches that ended with an error, by code.", ("resource", "code")),
     "watches": ("Watches opened.", ("resource",)),
@@ -82,16 +82,16 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "apply_queue_length": ("Decisions that wait for their first or next attempt.", ()),
     "check_ok": ("1: the health check passes, 0: it fails.", ("check",)),
     "cleanup_queue_length": ("Deleted jobs that still have pods.", ()),
-    "configuration_refused": ("1: the core refused the configuration that is asked for.", ()),
-    "configuration_since_seconds": ("Unix time since when the configuration is in use.", ()),
+    "configuration_refused": ("1: the core refused the wanted configuration.", ()),
+    "configuration_since_seconds": ("Unix time at which the configuration came into use.", ()),
     "core_silence_seconds": ("Seconds since the core last worked for this adapter.", ()),
     "event_queue_length": ("Kubernetes events that wait to be written.", ()),
     "leads": ("1: this process is the leader.", ()),
-    "resync_queue_length": ("Objects that wait for a fresh reading.", ()),
+    "resync_queue_length": ("Objects that wait to be read again.", ()),
     "claim_reservations": ("Pods with resource claims that are not finished.", ()),
     "lock_reservations": ("Pods with locks of nodes that are not finished.", ()),
     "volume_reservations": ("Pods with volume reservations that are not finished.", ()),
-    "watch_queue_length": ("Changes received by watches that the runtime has not taken.", ()),
+    "watch_queue_length": ("Changes received by watches that the runtime has not processed.", ()),
 }
 
 HISTOGRAMS: Final[dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]]] = {

@@ -1,8 +1,8 @@
 """Counters, gauges and histograms of one process, served to Prometheus.
 
-Every series is declared, those of the adapter in `metric_definitions`; a name or label that is not declared there is
-refused. Counters and histograms are plain numbers until they are scraped: the library's own take a lock
-and a search for every value, which is a tenth of the time of a bind.
+Every metric is declared, those of the adapter in `metric_definitions`. A name or label that is not
+declared is refused. Counters and histograms are plain numbers until they are scraped, because those
+of the library need a lock and a search for every value, which is a tenth of the time of a bind.
 """
 
 from bisect import bisect_left
@@ -25,7 +25,7 @@ _Key = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _Observed:
-    """The values of one series of a histogram: how many in each bucket, and their sum."""
+    """One series of a histogram: the number of values in each bucket, and their sum."""
 
     bounds: tuple[float, ...]
     counts: list[int]
@@ -33,7 +33,7 @@ class _Observed:
 
 
 class Metrics(Collector):
-    """All series of one process, in a registry of its own, so that a process can have several."""
+    """All metrics of one process, in a separate registry, so that a process can have several."""
 
     def __init__(self, series: Series = ADAPTER_SERIES) -> None:
         self.registry = CollectorRegistry()
@@ -45,7 +45,7 @@ class Metrics(Collector):
             name: Gauge(prefix + name, text, labels, registry=self.registry)
             for name, (text, labels) in series.gauges.items()
         }
-        # A counter without labels is shown before it counts.
+        # A counter without labels is shown with 0.
         self._counts: dict[_Key, int] = {
             (name,): 0 for name, (_, labels) in series.counters.items() if not labels
         }
@@ -69,13 +69,13 @@ class Metrics(Collector):
         found.set(value)
 
     def remove_gauge(self, name: str, **labels: str) -> None:
-        """Ends one series of a gauge, such as that of an object that is gone."""
+        """Removes one series of a gauge, such as that of a deleted object."""
         self._children.pop((name, *labels.items()), None)
         with suppress(KeyError):
             self._gauges[name].remove(*(labels[label] for label in self._series.gauges[name][1]))
 
     def gauge_from(self, name: str, value: Callable[[], float]) -> None:
-        """Makes a gauge read its value from a function whenever it is scraped."""
+        """Makes a gauge read its value from a function at each scrape."""
         self._gauges[name].set_function(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
@@ -90,12 +90,12 @@ class Metrics(Collector):
         found.sum += value
 
     def counted(self, name: str, **labels: str) -> int:
-        """The sum over all series that have these labels, whatever others they have."""
+        """The sum of all series with these labels."""
         wanted = labels.items()
         return sum(value for given, value in self._samples(name) if wanted <= given.items())
 
     def by_label(self, name: str, label: str) -> dict[str, int]:
-        """The counter's sums for each value of a label."""
+        """The sums of a counter for each value of a label."""
         sums: dict[str, int] = {}
         for given, value in self._samples(name):
             if label in given:
@@ -103,7 +103,7 @@ class Metrics(Collector):
         return dict(sorted(sums.items()))
 
     def observed(self, name: str, **labels: str) -> int:
-        """How many values a histogram has, over all series that have these labels."""
+        """The number of values of a histogram, in all series with these labels."""
         wanted = set(labels.items())
         return sum(
             sum(found.counts)
@@ -116,7 +116,7 @@ class Metrics(Collector):
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
-        """The counters and histograms; the library calls it when they are scraped."""
+        """The counters and histograms. The library calls it at each scrape."""
         prefix = self._series.prefix
         for name, (text, labels) in self._series.counters.items():
             counter = CounterMetricFamily(prefix + name, text, labels=labels)
@@ -148,9 +148,9 @@ def _check(name: str, labels: Mapping[str, str], declared: tuple[str, ...]) -> N
 def _by_values(
     series: Mapping[_Key, Any], name: str, labels: tuple[str, ...]
 ) -> dict[tuple[str, ...], list[Any]]:
-    """What is noted of one name, by the values of its labels in the declared order."""
+    """The data of one name, by the values of its labels in the declared order."""
     found: dict[tuple[str, ...], list[Any]] = {}
-    # A copy, because the pages are served by another thread.
+    # A copy, because another thread serves the pages.
     for (known, *given), value in list(series.items()):
         if known == name:
             texts = dict(given)

@@ -22,11 +22,11 @@ from pumice.v1.object_pb2 import (
 
 KindNumber: TypeAlias = Kind.ValueType
 
-# Identifies an object; a uid is never used again.
+# Identifies an object. A uid is never reused.
 ObjectKey: TypeAlias = tuple[KindNumber, str]
 
-# In this order objects come after the objects they refer to. Kinds that are not listed come before
-# the last one.
+# The order of kinds in a snapshot, so that objects follow the objects they refer to. Kinds that are
+# not listed come next, and pods come last.
 _FIRST_KINDS: Final = (
     KIND_NAMESPACE,
     KIND_PRIORITY_CLASS,
@@ -49,7 +49,7 @@ class Identity:
 
     kind: KindNumber
     uid: str
-    # Empty for objects of the whole cluster.
+    # Empty for cluster-scoped objects.
     namespace: str
     name: str
 
@@ -58,7 +58,7 @@ def identity(cluster_object: ClusterObject) -> Identity:
     """Raises ValueError for a message without an object, or with one that has no uid."""
     field = cluster_object.WhichOneof("object")
     if field is None:
-        raise ValueError("a cluster object of no kind")
+        raise ValueError("a ClusterObject without an object")
     message = getattr(cluster_object, field)
     if not message.uid:
         raise ValueError(f"a {field} without a uid")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pumice.adapters.runtime.clock import Backoff
 
-# Short: there is one adapter for each cluster, and nothing is scheduled without a stream.
+# Short, because there is one adapter per cluster, and nothing is scheduled without a stream.
 _RECONNECT = Backoff(0.05, 0.4)
 _REFUSED = Backoff(0.2, 30.0)
 _APPLY = Backoff(0.2, 10.0)
@@ -14,7 +14,7 @@ _STATUS = Backoff(0.2, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """Settings of one adapter; the first fields identify it."""
+    """Settings of one adapter. The first fields identify it."""
 
     cluster: str
     adapter_id: str
@@ -23,38 +23,38 @@ class RuntimeOptions:
     flush_seconds: float = 0.01
     # Time from Hello to Welcome.
     welcome_timeout_seconds: float = 10.0
-    # Delays between streams: while the core is away, and after streams that the core ended.
+    # Delays between streams: while the core is unreachable, and after the core ended a stream.
     reconnect: Backoff = _RECONNECT
     refusal_backoff: Backoff = _REFUSED
     # Limit of apply calls, status writes and event writes in flight.
     calls_in_flight: int = 64
-    # Time for one apply call, and for one decision with all retries, unless configured.
+    # Timeout of one apply call, and default timeout of one decision with all retries.
     call_timeout_seconds: float = 10.0
     apply_timeout_seconds: float = 60.0
     apply_tries: int = 5
     apply_backoff: Backoff = _APPLY
-    # Before a snapshot: time for calls in flight.
+    # Time for calls in flight before a snapshot.
     drain_timeout_seconds: float = 10.0
     resync_backoff: Backoff = _QUEUES
     cleanup_backoff: Backoff = _QUEUES
     status_backoff: Backoff = _STATUS
     status_tries: int = 10
-    # Attempts for one event, and events that may wait; more are dropped and counted.
+    # Attempts for one event.
     event_tries: int = 12
-    # Workers that write events.
+    # Number of workers that write events.
     event_writers: int = 4
     event_queue_size: int = 50_000
-    # Time before it is written that a pod waits, or that only counters or conditions of a PodGroup, or
-    # what a queue has allocated, changed: most pods of a gang are bound, and more of them start, meanwhile.
+    # Delay of conditions of waiting pods, of counters and conditions of PodGroups, and of the
+    # allocation of queues. Within this time most pods of a gang are bound.
     waiting_report_seconds: float = 0.0
-    # When the world ends: time for the core to acknowledge the last ops.
+    # Time for the core to acknowledge the last ops when the world ends.
     last_ops_timeout_seconds: float = 5.0
-    # When the process is asked to end: time for gangs that have begun, then for reports of them.
+    # Time for gangs that have begun, and then for their reports, when the process stops.
     shutdown_timeout_seconds: float = 15.0
     report_timeout_seconds: float = 1.0
-    # Without any configuration that the core accepts: schedule by the built-in default.
+    # Whether the built-in default is used if no configuration is valid.
     default_configuration: bool = True
-    # Pods of these schedulers are ours; binds of them by others are noticed.
+    # Names of our schedulers. Binds of their pods by other schedulers are detected.
     scheduler_names: tuple[str, ...] = ()
-    # Time to watch for such binds before this adapter leads for the first time; 0: none.
+    # Time to watch for such binds before this adapter leads for the first time.
     other_scheduler_check_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""The outcome of a decision, by the result of its apply call."""
+"""Converts results of apply calls to outcomes of decisions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -24,7 +24,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.FORBIDDEN: OUTCOME_CODE_FAILED,
     ApplyCode.INVALID: OUTCOME_CODE_FAILED,
     ApplyCode.NOT_LEADING: OUTCOME_CODE_FAILED,
-    # After a conflict the pod has to be read back.
+    # After a conflict the pod must be read back.
     ApplyCode.CONFLICT: OUTCOME_CODE_RETRYING,
     ApplyCode.THROTTLED: OUTCOME_CODE_RETRYING,
     ApplyCode.SERVER_ERROR: OUTCOME_CODE_RETRYING,
@@ -40,7 +40,7 @@ class Verdict:
     code: OutcomeCode.ValueType
     reason: str = ""
     version: str = ""
-    # This adapter did not lead when the call was to be made.
+    # Whether this adapter was not the leader at the time of the call.
     is_deposed: bool = False
 
     @property
@@ -67,10 +67,10 @@ def judge_reading(decision: Decision, reading: Reading) -> Verdict | None:
     """The verdict for a pod that was read back; None: the last call had no effect."""
     order = target(decision)
     if order is None or reading.object is None:
-        return Verdict(OUTCOME_CODE_GONE, "the pod is not there any more", reading.version)
+        return Verdict(OUTCOME_CODE_GONE, "the pod no longer exists", reading.version)
     pod = reading.object.pod
     if pod.uid != order.uid:
-        return Verdict(OUTCOME_CODE_GONE, "another pod has its name by now", reading.version)
+        return Verdict(OUTCOME_CODE_GONE, "another pod has its name now", reading.version)
     if isinstance(order, Evict):
         done = pod.terminating
         return Verdict(OUTCOME_CODE_APPLIED, version=reading.version) if done else None

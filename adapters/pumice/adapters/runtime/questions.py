@@ -1,4 +1,4 @@
-"""Asks questions of the core over HTTP, and brings the answers."""
+"""Sends questions of the core to extenders over HTTP, and publishes the answers."""
 
 import asyncio
 import logging
@@ -15,37 +15,37 @@ from pumice.v1.delta_pb2 import PluginData
 
 log = logging.getLogger(__name__)
 
-# Questions that are asked at once, and that wait for their turn.
+# Number of questions that are in flight at once, and that wait.
 MAX_AT_ONCE: Final = 32
 MAX_WAITING: Final = 5_000
-# A longer answer, or name, is an error.
+# Longer answers and names are errors.
 MAX_ANSWER_BYTES: Final = 128 * 1024
 MAX_NAME: Final = 1_024
-# Answers that are kept, and for how long.
+# Number of stored answers, and the time for which they are stored.
 MAX_ANSWERS: Final = 20_000
 _KEPT_SECONDS: Final = 120.0
 _TIME_LIMIT_SECONDS: Final = 60.0
 _OK: Final = 200
 _SHOWN: Final = 200
 
-Bring = Callable[[PluginData], None]
+Publish = Callable[[PluginData], None]
 
 
 class QuestionAnswerer:
-    """Asks each question once at a time, within its time, and never repeats one by itself.
+    """Sends each question once, with its timeout, and never retries.
 
-    A question that cannot be asked has an error as its answer, so that the core need not wait.
+    A question that cannot be sent gets an error as its answer, so that the core need not wait.
     """
 
-    def __init__(self, bring: Bring, clock: Clock, metrics: Metrics) -> None:
-        self._bring, self._clock, self._metrics = bring, clock, metrics
+    def __init__(self, publish: Publish, clock: Clock, metrics: Metrics) -> None:
+        self._publish, self._clock, self._metrics = publish, clock, metrics
         self._waiting: OrderedDict[tuple[str, str], Question] = OrderedDict()
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
-        # When an answer was brought, oldest first.
+        # Times of the answers, oldest first.
         self._answered: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._http: aiohttp.ClientSession | None = None
 
-    def take(self, questions: Iterable[Question]) -> None:
+    def add(self, questions: Iterable[Question]) -> None:
         self._forget_old()
         for question in questions:
             key = (question.plugin, question.name)
@@ -55,7 +55,7 @@ class QuestionAnswerer:
                 self._metrics.count("questions", result="refused")
             elif len(self._waiting) >= MAX_WAITING:
                 self._metrics.count("questions", result="refused")
-                self._answer(question, error="too many questions wait")
+                self._answer(question, error="too many questions are waiting")
             else:
                 self._waiting[key] = question
         self._start()
@@ -122,16 +122,16 @@ class QuestionAnswerer:
         data = PluginData(
             plugin=question.plugin, name=question.name, texts=texts, numbers={"time": time}
         )
-        self._bring(data)
+        self._publish(data)
         self._answered.pop(key, None)
         self._answered[key] = self._clock.now()
 
     def _forget_old(self) -> None:
-        """Forgets answers that are too old to be used, and the oldest where there are too many."""
+        """Drops answers that are too old, and the oldest if there are too many."""
         before = self._clock.now() - _KEPT_SECONDS
         while self._answered:
             (plugin, name), answered = next(iter(self._answered.items()))
             if answered > before and len(self._answered) <= MAX_ANSWERS:
                 return
             self._answered.popitem(last=False)
-            self._bring(PluginData(plugin=plugin, name=name))
+            self._publish(PluginData(plugin=plugin, name=name))

@@ -1,7 +1,7 @@
-"""The resync queue: objects that are read again and sent to the core.
+"""The resync queue: reads objects again and sends them to the core.
 
-Objects of decisions that failed come here, and objects that the core asks for. An object that comes
-again before a reading was sent waits longer each time.
+It contains pods of failed decisions, and objects that the core requested. An object that is added
+again before it was sent waits longer each time.
 """
 
 import logging
@@ -22,7 +22,7 @@ class ObjectHandler(Protocol):
     """Receives objects that were read again."""
 
     def revision_of(self, kind: KindNumber, uid: str) -> int:
-        """A number that changes with every version of the object; 0: there is none."""
+        """A number that changes with every version of the object; 0: it does not exist."""
         ...
 
     def update(self, cluster_object: ClusterObject) -> None: ...
@@ -31,7 +31,7 @@ class ObjectHandler(Protocol):
 
 
 class ResyncQueue:
-    """Reads each object, with growing delays, until one reading was sent to the core."""
+    """Reads each object, with growing delays, until a version was sent to the core."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ResyncQueue:
             self.add(who, f"it could not be read: {error}")
             return
         if self._handler.revision_of(who.kind, who.uid) != held:
-            # The watch has reported a change meanwhile; this reading may be older.
+            # The watch has reported a change in between, so this version may be older.
             self.add(who, "it changed while it was read")
             return
         if found is None or identity(found).uid != who.uid:

@@ -32,7 +32,7 @@ from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
-from pumice.adapters.runtime.world import DataSeen, KeepsEvents, World, WorldEvent
+from pumice.adapters.runtime.world import DataSeen, DelaysEvents, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP
 
@@ -48,7 +48,7 @@ def random_incarnation() -> str:
 
 
 class AdapterRuntime:
-    """Streams a world to a core and applies the decisions of the core, across restarts of either."""
+    """Streams a world to a core and applies its decisions, across restarts of both."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AdapterRuntime:
         self._incarnation = ""
         self._epoch = 0
         self._stream: CoreStream | None = None
-        # A core has accepted this adapter before.
+        # Whether a core has accepted this adapter before.
         self._is_known = False
         self._drain_requested = asyncio.Event()
         self._compose(configurations)
@@ -130,12 +130,12 @@ class AdapterRuntime:
             self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
         )
         self._handler.connect(self._pool, self._statuses, self._cleanup)
-        bring = lambda data: self._handler.take(DataSeen(data))  # noqa: E731
-        self._questions = QuestionAnswerer(bring, clock, metrics)
+        publish = lambda data: self._handler.handle(DataSeen(data))  # noqa: E731
+        self._questions = QuestionAnswerer(publish, clock, metrics)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be sent, acknowledged, applied or written."""
+        """Whether nothing waits to be sent, acknowledged, applied or written."""
         return (
             self._is_reported
             and self._pool.is_idle
@@ -145,42 +145,42 @@ class AdapterRuntime:
 
     @property
     def _is_reported(self) -> bool:
-        """The core has acknowledged every op."""
+        """Whether the core has acknowledged every op."""
         outbox = self._outbox
         return not outbox.has_work and outbox.acknowledged_seq == outbox.last_seq
 
     @property
     def is_connected(self) -> bool:
-        """A core has accepted the stream."""
+        """Whether a core has accepted the stream."""
         return self._stream is not None and self._stream.welcomed
 
     @property
     def unacknowledged(self) -> tuple[int, int]:
-        """The last acknowledged op, and how many were sent after it."""
+        """The last acknowledged op, and the number of ops sent after it."""
         outbox = self._outbox
         return outbox.acknowledged_seq, outbox.last_seq - outbox.acknowledged_seq
 
     @property
     def is_served(self) -> bool:
-        """A core has accepted the stream and the whole snapshot, so that it can decide."""
+        """Whether a core has accepted the stream and the snapshot, so that it can decide."""
         return self.is_connected and not self._outbox.in_snapshot
 
     def cut(self) -> None:
-        """Breaks the present stream, as a network would."""
+        """Breaks the current stream, like a network failure."""
         if self._stream is not None:
             self._stream.cut()
 
     def drain(self) -> None:
-        """Asks `run` to end: no new decisions, begun gangs completed, outcomes reported."""
+        """Makes `run` end: no new decisions, begun gangs are completed, outcomes are reported."""
         self._drain_requested.set()
 
     async def finish_calls(self) -> None:
-        """Drops decisions that have not begun and waits, within bounds, for the others."""
+        """Drops decisions that have not begun, and waits for the others, up to a limit."""
         self._ledger.forget_incomplete()
-        await self._pool.pause(tell=False)
+        await self._pool.pause(report=False)
 
     async def run(self) -> None:
-        """Until the world ends or a drain is over. Raises AdapterError when it cannot go on."""
+        """Runs until the world ends or is drained. Raises AdapterError if it cannot continue."""
         watch = asyncio.create_task(self._watch(self._world.watch()))
         keepers = [
             asyncio.create_task(self._serve()),
@@ -208,7 +208,7 @@ class AdapterRuntime:
 
     async def _watch(self, events: AsyncIterator[WorldEvent]) -> None:
         async for event in events:
-            self._handler.take(event)
+            self._handler.handle(event)
         self._handler.synced.set()
 
     async def _drain(self) -> None:
@@ -227,14 +227,14 @@ class AdapterRuntime:
         )
 
     async def _send_last_ops(self) -> None:
-        """Waits until the core has the last ops of a world that ended."""
+        """Waits until the core has acknowledged the last ops of a world that ended."""
         seconds = self._options.last_ops_timeout_seconds
         if not await self._until(lambda: self.is_idle, seconds):
             log.warning("the world ended before the core acknowledged the last ops")
 
-    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         async def waited() -> None:
-            while not is_so():
+            while not condition():
                 await self._clock.sleep(0.01)
 
         try:
@@ -256,7 +256,7 @@ class AdapterRuntime:
             epoch = await self._epochs.current()
             if epoch != self._epoch:
                 # Decisions of an earlier epoch must not be applied.
-                self._pool.drop_queued(tell=False)
+                self._pool.drop_queued(report=False)
                 self._epoch = epoch
                 self._begin_incarnation()
             began = self._clock.now()
@@ -270,15 +270,15 @@ class AdapterRuntime:
                     delay,
                 )
             elif policy.failures & (policy.failures - 1) == 0:
-                # A core that is away for long is not worth a line for each attempt.
+                # Attempts to reach an absent core are logged at powers of two.
                 log.info("the stream ended (%s), attempt %d", end.reason, policy.failures)
             await self._act_on_end(end)
             await self._clock.sleep(delay)
 
     async def _serve_one_stream(self) -> StreamEnd:
-        if isinstance(self._world, KeepsEvents):
-            self._world.hand_on()
-            # The watch takes them before the next stream begins.
+        if isinstance(self._world, DelaysEvents):
+            self._world.release_events()
+            # The watch handles them before the next stream begins.
             await asyncio.sleep(0)
         channel = self._open_channel()
         inbox = Inbox(
@@ -308,7 +308,7 @@ class AdapterRuntime:
     async def _act_on_end(self, end: StreamEnd) -> None:
         refused = end.next is NextStep.STOP_REFUSED and end.code == _UNAUTHENTICATED
         if refused and self._is_known:
-            # A token was rotated, and one side does not have the new one yet.
+            # A token was rotated, and one side does not have the new token yet.
             end = replace(end, next=NextStep.AGAIN)
         match end.next:
             case NextStep.STOP_REPLACED:
@@ -317,7 +317,7 @@ class AdapterRuntime:
                 raise RefusedError(end.code, end.reason)
             case NextStep.NEW_EPOCH:
                 # Another adapter leads: queued decisions must not be applied.
-                self._pool.drop_queued(tell=False)
+                self._pool.drop_queued(report=False)
                 await self._epochs.renew(self._epoch)
             case NextStep.NEW_INCARNATION:
                 self._begin_incarnation()

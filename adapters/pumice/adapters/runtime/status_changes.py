@@ -1,4 +1,4 @@
-"""The object of a status change, whether it has the status already, and whether that may wait."""
+"""Properties of status changes: their object, whether they are written, and whether they may wait."""
 
 from collections.abc import Iterable
 
@@ -54,7 +54,7 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
 
 
 def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether nobody needs the status at once, so that a newer one may replace it."""
+    """Whether the status is not urgent, so that a newer one may replace it."""
     if change.HasField("pod") or change.HasField("queue"):
         return True
     if not change.HasField("pod_group"):
@@ -67,7 +67,7 @@ def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
 
 
 def is_minor(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether a PodGroup only has other counters than before, or is about to run."""
+    """Whether only counters of a PodGroup changed, or it is about to run."""
     if not change.HasField("pod_group"):
         return False
     status = change.pod_group.status
@@ -79,7 +79,7 @@ def is_minor(change: StatusChange, buffer: ResumeBuffer) -> bool:
 
 
 def _is_starting(status: PodGroupStatus) -> bool:
-    """The pods exist and are being bound: the phase Running follows."""
+    """Whether the pods are being bound, so that the phase Running follows."""
     return status.phase == POD_GROUP_PHASE_INQUEUE and any(map(_is_scheduled, status.conditions))
 
 
@@ -128,7 +128,7 @@ def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, int,
 
 def _has_condition(pod: Pod, wanted: PodConditionChange) -> bool:
     if pod.node_name:
-        # It does not wait any more.
+        # The pod no longer waits.
         return True
     if wanted.nominated_node_name and pod.nominated_node_name != wanted.nominated_node_name:
         return False

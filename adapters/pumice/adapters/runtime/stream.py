@@ -1,7 +1,7 @@
 """One stream to the core, from Hello to its end.
 
-Two loops share it: one writes what the outbox holds, within the credit the core gives; the other
-reads and hands on. Neither waits for a cluster: decisions and statuses go to queues of their own.
+Two loops share it. One writes the ops of the outbox, within the credit of the core. The other reads
+messages and passes them on. Neither waits for a cluster, because decisions and statuses have queues.
 """
 
 import asyncio
@@ -36,27 +36,27 @@ log = logging.getLogger(__name__)
 METHOD: Final = "/pumice.v1.ClusterService/Connect"
 _DEFAULT_LIMITS: Final = Limits(max_message_bytes=4 << 20, batch_bytes=512 << 10, credit=10_000)
 _DEFAULT_DIGEST_SECONDS: Final = 60.0
-_LAST_WORDS_SECONDS: Final = 1.0
-# Outcomes and pods that only confirm binds, and reports of nodes, wait for so many times as long as
-# other ops. A message costs a core as much as twenty such ops.
+_END_REASON_SECONDS: Final = 1.0
+# Factor for the delay of outcomes and pods that only confirm binds, and of reports of nodes. A
+# message costs a core as much as twenty such ops.
 _FLUSHES_IN_WAIT: Final = 10
 
 
 class _StreamOver(Exception):  # noqa: N818 - the usual end of a stream is no error
-    """Carries the end of the stream out of the loops."""
+    """Ends the loops of the stream."""
 
     def __init__(self, end: StreamEnd) -> None:
         super().__init__(end.reason)
         self.end = end
 
 
-def _as_it_is(request: bytes) -> bytes:
+def _unchanged(request: bytes) -> bytes:
     return request
 
 
 @dataclass(slots=True)
 class _Credit:
-    """The highest number that may be sent."""
+    """The credit: the highest sequence number that may be sent."""
 
     floor: int = 0
     limit: int = 0
@@ -65,7 +65,7 @@ class _Credit:
         self.floor, self.limit = after_seq, after_seq + credit
 
     def acknowledged(self, seq: int, credit: int) -> None:
-        # An Ack of ops before the snapshot gives no credit for it.
+        # An Ack of ops before the snapshot gives no credit for the snapshot.
         if seq >= self.floor:
             self.limit = seq + credit
 
@@ -86,9 +86,9 @@ class CoreStream:
         self.welcomed = False
         self._hello, self._outbox, self._inbox = hello, outbox, inbox
         self._options, self._clock, self._metrics = options, clock, metrics
-        # Batches come encoded from the outbox, so the serializer passes bytes on.
+        # The outbox encodes batches, so the serializer returns the bytes unchanged.
         connect = channel.stream_stream(
-            METHOD, request_serializer=_as_it_is, response_deserializer=ConnectResponse.FromString
+            METHOD, request_serializer=_unchanged, response_deserializer=ConnectResponse.FromString
         )
         self._call: grpc.aio.StreamStreamCall[bytes, ConnectResponse] = connect()
         self._limits = _DEFAULT_LIMITS
@@ -104,7 +104,7 @@ class CoreStream:
         self._wake.set()
 
     def cut(self) -> None:
-        """Ends the stream as a broken network would."""
+        """Ends the stream like a network failure."""
         self._is_cut = True
         self._call.cancel()
 
@@ -112,7 +112,7 @@ class CoreStream:
         """Serves the stream until it ends."""
         tasks: list[asyncio.Task[None]] = []
         try:
-            await self._greet()
+            await self._exchange_hello()
             tasks = [asyncio.create_task(loop()) for loop in (self._read, self._write, self._tick)]
             end = await self._first_end(tasks)
         except _StreamOver as over:
@@ -121,7 +121,7 @@ class CoreStream:
             end = await self._end_by_status()
         except asyncio.CancelledError:
             # Cancelling the call cancels the tasks that wait for it. A cancellation of this task
-            # has to be passed on, also when the stream was cut at the same moment.
+            # must be passed on, even if the stream was cut at the same moment.
             task = asyncio.current_task()
             if not self._is_cut or (task is not None and task.cancelling()):
                 raise
@@ -135,10 +135,10 @@ class CoreStream:
         reader = tasks[0]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not reader.done():
-            # A failed write has no reason; the GoAway or the status has one.
-            last_words = asyncio.create_task(self._clock.sleep(_LAST_WORDS_SECONDS))
-            await asyncio.wait([reader, last_words], return_when=asyncio.FIRST_COMPLETED)
-            await end_tasks(last_words)
+            # A failed write has no reason, but the GoAway or the status has one.
+            end_timer = asyncio.create_task(self._clock.sleep(_END_REASON_SECONDS))
+            await asyncio.wait([reader, end_timer], return_when=asyncio.FIRST_COMPLETED)
+            await end_tasks(end_timer)
         for task in tasks:
             if task.done():
                 task.result()
@@ -151,7 +151,7 @@ class CoreStream:
 
     # Hello and Welcome.
 
-    async def _greet(self) -> None:
+    async def _exchange_hello(self) -> None:
         await self._put(ConnectRequest(hello=self._hello))
         try:
             seconds = self._options.welcome_timeout_seconds
@@ -179,7 +179,7 @@ class CoreStream:
             self._inbox.open(0)
             self._credit.start(welcome.resume_after_seq, self._limits.credit)
         else:
-            reason = f"cannot go on after op {welcome.resume_after_seq}"
+            reason = f"cannot resume after op {welcome.resume_after_seq}"
             end = StreamEnd(NextStep.NEW_INCARNATION, reason, is_refusal=True)
             raise _StreamOver(end)
 
@@ -187,17 +187,17 @@ class CoreStream:
 
     async def _write(self) -> None:
         if self._wants_snapshot:
-            await self._inbox.close(tell=False)
+            await self._inbox.close(report=False)
             # A core that gets a snapshot needs no outcomes of earlier decisions.
             self._inbox.forget_reported()
             await self._put_begin([])
         while True:
             self._wake.clear()
-            await self._put_marks()
+            await self._put_markers()
             if not await self._put_batch():
                 await self._wake.wait()
 
-    async def _put_marks(self) -> None:
+    async def _put_markers(self) -> None:
         """Sends markers and digests."""
         end = self._outbox.end_snapshot()
         if end is not None:
@@ -211,7 +211,7 @@ class CoreStream:
             await self._put(ConnectRequest(digest=digest))
         kinds = self._inbox.take_wanted_kinds()
         if kinds:
-            await self._inbox.close(tell=True)
+            await self._inbox.close(report=True)
             await self._put_begin(kinds)
 
     async def _put_begin(self, kinds: list[KindNumber]) -> None:
@@ -231,7 +231,7 @@ class CoreStream:
         batch = self._outbox.take(room, limits.batch_bytes, limits.max_message_bytes)
         for held in self._outbox.take_oversized():
             self._metrics.count("oversized_objects")
-            log.error("%s is too large to be sent; the core does not see it", held.identity)
+            log.error("%s is too large to be sent, so the core does not have it", held.identity)
         if batch is None:
             # The last object of a snapshot may have been deleted before it was sent.
             return self._outbox.in_snapshot
@@ -241,7 +241,7 @@ class CoreStream:
         return True
 
     async def _wait_for_more(self) -> None:
-        """Waits for ops that share the batch; longer while all only tell what the core assumes."""
+        """Waits for more ops for the batch, longer if all ops only confirm assumptions of the core."""
         outbox, seconds = self._outbox, self._options.flush_seconds
         for _ in range(_FLUSHES_IN_WAIT if seconds else 0):
             if outbox.in_snapshot or outbox.waiting_bytes >= self._limits.batch_bytes:
@@ -269,14 +269,14 @@ class CoreStream:
                 case "ack":
                     ack = message.ack
                     self._was_useful = True
-                    self._inbox.take_ack(ack)
+                    self._inbox.handle_ack(ack)
                     self._credit.acknowledged(ack.applied_seq, ack.credit)
                 case "go_away":
                     end = end_of_goaway(message.go_away)
                     self._inbox.drop_queued(fenced=end.next is not NextStep.AGAIN)
                     raise _StreamOver(end)
                 case _:
-                    self._inbox.take(message)
+                    self._inbox.handle(message)
             self._wake.set()
 
     async def _next(self) -> ConnectResponse:

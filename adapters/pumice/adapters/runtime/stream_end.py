@@ -29,20 +29,20 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """How a stream ended."""
+    """The end of a stream and the next step."""
 
     next: NextStep
     reason: str
     code: str = ""
-    # It received an Ack, so earlier failures do not count any more.
+    # Whether an Ack arrived, so that earlier failures no longer count.
     was_useful: bool = False
-    # Time that the core asks to wait; 0: unknown.
+    # Time that the core requests to wait; 0: unknown.
     retry_after_seconds: float = 0.0
-    # The core ended it because of what it got, so the next one may end the same way.
+    # Whether the core ended it because of its content, so that the next one may end as well.
     is_refusal: bool = False
 
 
-# What to do by the reason of an error.
+# The next step by the reason of an error.
 BY_REASON: Final = {
     ErrorReason.ERROR_REASON_MALFORMED_MESSAGE: NextStep.STOP_REFUSED,
     ErrorReason.ERROR_REASON_INVALID_FIELD: NextStep.STOP_REFUSED,
@@ -69,14 +69,14 @@ BY_REASON: Final = {
     ErrorReason.ERROR_REASON_CLUSTER_DENIED: NextStep.STOP_REFUSED,
     ErrorReason.ERROR_REASON_ROLE_DENIED: NextStep.STOP_REFUSED,
 }
-# Statuses of a core that is away, or of the network.
+# Statuses of an absent core, or of the network.
 _AWAY: Final = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.UNKNOWN,
 }
-# Without a reason that is known here: answers to Hello that no second try changes.
+# Codes without a known reason after which a retry of Hello does not help.
 _FINAL: Final = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.OUT_OF_RANGE,
@@ -102,11 +102,11 @@ def end_of_goaway(message: GoAway) -> StreamEnd:
 def end_of_status(
     code: grpc.StatusCode, text: str, detail: StatusDetails, *, welcomed: bool
 ) -> StreamEnd:
-    """What the status of a stream means: by its reason, or by its code where there is none."""
+    """The end for a status, by its reason, or by its code if it has no known reason."""
     shown = f"{code.name}: {text}" if text else code.name
     then = _next_by_reason(detail.reason) or _next_by_code(code)
     if then is NextStep.STOP_REFUSED and welcomed:
-        # What was welcomed once will be again; something in this stream was wrong.
+        # The adapter was accepted before, so the problem was in this stream.
         then = NextStep.NEW_INCARNATION
     wait = detail.retry_after_seconds
     is_refusal = code not in _AWAY
@@ -114,7 +114,7 @@ def end_of_status(
 
 
 def _next_by_reason(name: str) -> NextStep | None:
-    """None for an error that is not a core's, and for a reason newer than this adapter."""
+    """None: the error is not from a core, or has an unknown reason."""
     full = f"ERROR_REASON_{name}"
     if full not in ErrorReason.keys():  # noqa: SIM118 - an enum wrapper is no mapping
         return None

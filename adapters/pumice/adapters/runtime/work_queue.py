@@ -1,9 +1,9 @@
-"""A work queue of keys, as client-go's: what reconcile loops and resync queues take their work from.
+"""A work queue of keys, like that of client-go, for reconcile loops and resync queues.
 
-A key is an object's name or identity, never the object: whoever takes a key reads the newest state.
-A key waits at most once, however often it is added. A key that is being processed is not handed out
-again before `done`; an addition in between makes it due again. `retry` adds a key after a delay that
-doubles with every retry until `forget` resets it after a success.
+A key is the name or identity of an object, never the object, so that a worker reads the newest
+state. A key is queued at most once. A key that is being processed is not returned again before
+`done`; if it is added in between, it becomes due again. `retry` adds a key after a delay that
+doubles with every retry, until `forget` resets it after a success.
 
     while True:
         key = await queue.get()
@@ -28,12 +28,12 @@ K = TypeVar("K")
 
 
 class WorkQueue(Generic[K]):
-    """Keys that wait, ordered by the time at which they are due. Several workers may take them."""
+    """Queued keys, ordered by due time. Several workers may get keys."""
 
     def __init__(self, backoff: Backoff, clock: Clock, rng: random.Random) -> None:
         self._backoff, self._clock, self._rng = backoff, clock, rng
         self._heap: list[tuple[float, int, K]] = []
-        # When each waiting key is due; entries of the heap that differ are out of date.
+        # The due time of each queued key. Entries of the heap with another time are outdated.
         self._due: dict[K, float] = {}
         self._processing: set[K] = set()
         self._retries: dict[K, int] = {}
@@ -41,11 +41,11 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
-        """Makes a key due now; one that waits for a retry does not wait any longer."""
+        """Makes a key due now, even if it waits for a retry."""
         self._add_at(key, self._clock.now())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Makes a key due after some time; one that is due earlier stays so."""
+        """Makes a key due after some time, unless it is due earlier."""
         self._add_at(key, self._clock.now() + seconds)
 
     def retry(
@@ -53,7 +53,7 @@ class WorkQueue(Generic[K]):
     ) -> float:
         """Makes a key due after its delay, which is 0 the first time; returns the delay.
 
-        A key that waits already keeps its place, and 0 is returned.
+        A queued key keeps its due time, and 0 is returned.
         """
         if key in self._due:
             return 0.0
@@ -64,21 +64,21 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """Resets the delay of a key after a success. A key that waits is still handed out."""
+        """Resets the delay of a key after a success. A queued key stays queued."""
         self._retries.pop(key, None)
 
     def done(self, key: K) -> None:
-        """Ends the processing of a key, which may be handed out again from now on."""
+        """Ends the processing of a key, so that it can be returned again."""
         self._processing.discard(key)
         if key in self._due:
             self._push(key, self._due[key])
 
     def __len__(self) -> int:
-        """The keys that wait; those that are being processed do not count."""
+        """The number of queued keys, without those that are being processed."""
         return len(self._due)
 
     async def get(self) -> K:
-        """Waits for the next key that is due. Call `done` when its processing has ended."""
+        """Waits for the next due key. The caller must call `done` after processing it."""
         while True:
             key = self._pop()
             if key is not None:
@@ -102,7 +102,7 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     def _pop(self) -> K | None:
-        """The first key that is due."""
+        """The first due key; None: none is due."""
         while self._heap and self._heap[0][0] <= self._clock.now():
             due, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == due and key not in self._processing:

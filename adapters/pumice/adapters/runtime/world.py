@@ -1,7 +1,7 @@
 """The World protocol: a watch of objects, and the calls that change them.
 
-A world is a Kubernetes cluster, a simulation, a replay. Binder, Evictor and StatusUpdater are
-separate so that a third party can replace one of them and keep the rest.
+A world is a Kubernetes cluster, a simulation or a replay. Binder, Evictor and StatusUpdater are
+separate, so that a third party can replace one of them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,7 @@ class ConfigurationSeen:
     """The configuration was read or has changed."""
 
     configuration: Configuration
-    # Where it was read, for people.
+    # The source, for people.
     source: str = ""
 
 
@@ -46,7 +46,7 @@ class ConfigurationSeen:
 class ConfigurationMissing:
     """There is no scheduler configuration where one was expected."""
 
-    # All of the configuration but the scheduler's own text.
+    # The configuration without the scheduler configuration.
     configuration: Configuration
     source: str
     problem: str
@@ -54,7 +54,7 @@ class ConfigurationMissing:
 
 @dataclass(frozen=True, slots=True)
 class DataSeen:
-    """Something was measured or asked on behalf of a plugin; without values, it is forgotten."""
+    """Data for a plugin was measured or received. Without values, the data is removed."""
 
     data: PluginData
 
@@ -73,7 +73,7 @@ class ApplyCode(Enum):
     """The result of a call that changes the world."""
 
     DONE = "done"
-    # A bind found the pod placed; the result names the node.
+    # The pod is already placed; the result has the node.
     PLACED = "placed"
     NOT_FOUND = "not found"
     OTHER_UID = "other uid"
@@ -84,9 +84,9 @@ class ApplyCode(Enum):
     THROTTLED = "throttled"
     SERVER_ERROR = "server error"
     TIMED_OUT = "timed out"
-    # This adapter lost the lease before the call left: another one does the work.
+    # The adapter lost the lease before the call was sent.
     NOT_LEADING = "not leading"
-    # Something that the call needs is in progress, such as a volume. Not a failure.
+    # Something that the call needs, such as a volume, is in progress. Not a failure.
     WAITING = "waiting"
 
 
@@ -97,11 +97,11 @@ class ApplyResult:
     code: ApplyCode
     # The message of the world, in one line.
     reason: str = ""
-    # With PLACED: where the pod is.
+    # The node of the pod, for PLACED.
     node: str = ""
-    # The version of the object that was seen, opaque.
+    # The version of the object, opaque.
     version: str = ""
-    # With THROTTLED or WAITING: time until the next call.
+    # Time until the next call, for THROTTLED or WAITING.
     retry_after_seconds: float = 0.0
 
 
@@ -110,14 +110,14 @@ DONE = ApplyResult(ApplyCode.DONE)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An object that was read again; None: there is no such object."""
+    """The result of reading an object; None: it does not exist."""
 
     object: ClusterObject | None
     version: str = ""
 
 
 class ReadError(Exception):
-    """An object could not be read; a retry may help."""
+    """An object could not be read. A retry may help."""
 
 
 class Binder(Protocol):
@@ -141,11 +141,11 @@ class StatusUpdater(Protocol):
 
 
 @runtime_checkable
-class KeepsEvents(Protocol):
-    """A world that keeps events for a while, because they say only what the core assumes."""
+class DelaysEvents(Protocol):
+    """A world that delays events which only confirm what the core assumes."""
 
-    def hand_on(self) -> None:
-        """Lets the watch report all of them now: a core that begins anew assumes nothing."""
+    def release_events(self) -> None:
+        """Reports all delayed events now, because a new core assumes nothing."""
         ...
 
 
@@ -165,13 +165,13 @@ class World(Protocol):
     def status_updater(self) -> StatusUpdater: ...
 
     def watch(self) -> AsyncIterator[WorldEvent]:
-        """All objects and the configuration, Synced, then every change. Ends with the world."""
+        """Yields all objects and the configuration, Synced, and then every change until the end."""
         ...
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
-        """Raises ReadError when the world does not answer."""
+        """Raises ReadError if the world does not respond."""
         ...
 
     async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
-        """Raises ReadError when the world does not answer."""
+        """Raises ReadError if the world does not respond."""
         ...

@@ -1,4 +1,4 @@
-"""A binder and evictor that changes nothing and waits for the other scheduler instead."""
+"""A binder and evictor that change nothing and wait for the other scheduler."""
 
 from collections.abc import Callable
 
@@ -9,44 +9,44 @@ from pumice.adapters.shadow.comparison import Comparison
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.status_pb2 import Event, StatusChange
 
-_NOT_DONE = "only a shadow: nobody carried it out"
+_NOT_DONE = "not applied, because this adapter is a shadow"
 
 
 class ShadowBinder:
     """Binder and evictor of a shadow.
 
-    The result of a decision is "under way" for the time that it is compared, then "the pod is
-    elsewhere". The core assumes its own decision for a moment, as it would if it ran the cluster,
-    and then sees the cluster as it is. No result is a failure: after failures a core leaves a job
-    out for a while, and would decide differently than without a shadow.
+    The result of a decision is WAITING while it is compared, and then that the pod is elsewhere. The
+    core assumes its decision for a moment, as if it scheduled the cluster, and then sees the actual
+    state. No result is a failure, because after failures a core skips a job for some time, and
+    would decide differently than without a shadow.
     """
 
     def __init__(
-        self, comparison: Comparison, clock: Clock, look_again: Callable[[str], None]
+        self, comparison: Comparison, clock: Clock, recheck: Callable[[str], None]
     ) -> None:
-        self._comparison, self._clock, self._look_again = comparison, clock, look_again
+        self._comparison, self._clock, self._recheck = comparison, clock, recheck
 
     async def bind(self, order: Bind) -> ApplyResult:
         left = self._comparison.propose_bind(order, self._clock.now())
         if left > 0:
-            return _under_way(left)
+            return _waiting(left)
         node = self._comparison.node_of(order.uid)
-        self._look_again(order.uid)
+        self._recheck(order.uid)
         if node is None:
             return ApplyResult(ApplyCode.NOT_FOUND)
-        # Another node than the one decided on, or none, is not a failure.
+        # Another node than the decided one, or none, is not a failure.
         return ApplyResult(ApplyCode.PLACED, "" if node else _NOT_DONE, node)
 
     async def evict(self, order: Evict) -> ApplyResult:
         left = self._comparison.propose_eviction(order, self._clock.now())
         if left > 0:
-            return _under_way(left)
+            return _waiting(left)
         node = self._comparison.node_of(order.uid)
         is_evicted = self._comparison.is_evicted(order.uid)
-        self._look_again(order.uid)
+        self._recheck(order.uid)
         if node is None:
             return ApplyResult(ApplyCode.NOT_FOUND)
-        # For an eviction, too, "the pod is on a node" is not a failure.
+        # For an eviction, too, PLACED is not a failure.
         return DONE if is_evicted else ApplyResult(ApplyCode.PLACED, _NOT_DONE, node)
 
 
@@ -65,5 +65,5 @@ class ShadowStatusUpdater:
         return DONE
 
 
-def _under_way(left: float) -> ApplyResult:
+def _waiting(left: float) -> ApplyResult:
     return ApplyResult(ApplyCode.WAITING, _NOT_DONE, retry_after_seconds=left)

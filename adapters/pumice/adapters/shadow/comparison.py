@@ -1,14 +1,14 @@
 """Compares the decisions of the cluster's scheduler ("theirs") with those of pumice ("ours").
 
-Pure: time is an argument. A decision of theirs is compared with the proposal of ours that is valid
-at that moment. When there is none, the caller withholds the change from the core for a while, so that
-the core decides on the same state as the other scheduler, and not on the result.
+Time is an argument. A decision of theirs is compared with our proposal that is valid at that moment.
+If there is none, the caller withholds the change from the core for some time, so that the core
+decides on the same state as the other scheduler.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from pumice.adapters.shadow.differences import Difference, What
+from pumice.adapters.shadow.differences import Difference, DifferenceKind
 from pumice.adapters.shadow.records import JobRecord, PodRecord, Proposal, is_evicted, job_of
 from pumice.adapters.shadow.tally import Tally
 from pumice.v1.decision_pb2 import Bind, Evict
@@ -21,26 +21,26 @@ class Comparison:
     def __init__(
         self,
         wait_seconds: float,
-        tell: Callable[[Difference], None],
+        report: Callable[[Difference], None],
         are_equivalent: Callable[[str, str, str, float], bool] = lambda *_: False,
     ) -> None:
         self.wait_seconds = wait_seconds
-        # Whether a job has no reason to prefer one of two nodes at a moment.
+        # Whether two nodes are equivalent for a job at a time.
         self._are_equivalent = are_equivalent
-        self._tell = tell
+        self._report = report
         self._tally = Tally()
         self._pods: dict[str, PodRecord] = {}
         self._jobs: dict[str, JobRecord] = {}
         self._has_begun = False
 
     def begin(self) -> None:
-        """Begins the comparison; pods that exist already are not compared."""
+        """Begins the comparison. Existing pods are not compared."""
         self._has_begun = True
 
-    # Decisions of theirs.
+    # Their decisions.
 
     def seen(self, pod: Pod, now: float) -> bool:
-        """Takes a version of a pod; returns False when the core must not see it yet."""
+        """Notes a version of a pod; returns False if the core must not get it yet."""
         record = self._pods.get(pod.uid)
         if record is None:
             record = self._add_pod(pod)
@@ -49,7 +49,7 @@ class Comparison:
         return self._compare(record, now)
 
     def overdue(self, uid: str, now: float, *, compared: bool) -> None:
-        """The time for a proposal has passed; compared is False when no core could make one."""
+        """Handles the end of the time for a proposal; compared: whether a core could make one."""
         record = self._pods.get(uid)
         if record is None:
             return
@@ -64,7 +64,7 @@ class Comparison:
             record.is_eviction_compared = True
             if compared:
                 self._tally.evictions_only_theirs += 1
-                self._differ(What.EVICTION_ONLY_THEIRS, record, theirs=record.node)
+                self._differ(DifferenceKind.EVICTION_ONLY_THEIRS, record, theirs=record.node)
 
     def gone(self, uid: str, now: float) -> None:
         record = self._pods.pop(uid, None)
@@ -76,10 +76,10 @@ class Comparison:
             self._count_open_job(self._tally, record.job, now)
             del self._jobs[record.job.name]
 
-    # Decisions of ours.
+    # Our decisions.
 
     def propose_bind(self, order: Bind, now: float) -> float:
-        """Seconds for which the proposed bind is valid; 0: it is not, or theirs is known."""
+        """Seconds for which the proposed bind is valid; 0: it has expired, or theirs is known."""
         record = self._pods.get(order.uid)
         if record is None or record.is_bind_compared:
             return 0.0
@@ -93,7 +93,7 @@ class Comparison:
         return left
 
     def propose_eviction(self, order: Evict, now: float) -> float:
-        """The same for an eviction."""
+        """Seconds for which the proposed eviction is valid."""
         record = self._pods.get(order.uid)
         if record is None or record.is_eviction_compared:
             return 0.0
@@ -101,13 +101,13 @@ class Comparison:
         left = self._propose(record.eviction, order.node, reason, now)
         if self._compare(record, now) and record.is_evicted:
             return 0.0
-        if left <= 0 and not record.is_eviction_told:
-            record.is_eviction_told = True
-            self._differ(What.EVICTION_ONLY_OURS, record, ours=order.node, reason=reason)
+        if left <= 0 and not record.is_eviction_reported:
+            record.is_eviction_reported = True
+            self._differ(DifferenceKind.EVICTION_ONLY_OURS, record, ours=order.node, reason=reason)
         return left
 
     def node_of(self, uid: str) -> str | None:
-        """The node of a pod, or ""; None: there is no such pod."""
+        """The node of a pod, or ""; None: the pod does not exist."""
         record = self._pods.get(uid)
         return None if record is None else record.node
 
@@ -133,7 +133,7 @@ class Comparison:
         record = PodRecord(f"{pod.namespace}/{pod.name}", job, Proposal(), Proposal())
         self._pods[pod.uid] = record
         if pod.node_name:
-            # The core never saw the pod without a node, so it could not propose one.
+            # The core never had the pod without a node, so it could not propose one.
             record.is_bind_compared = True
             job.is_compared = True
             if self._has_begun:
@@ -142,7 +142,7 @@ class Comparison:
         return record
 
     def _propose(self, proposal: Proposal, node: str, reason: str, now: float) -> float:
-        """Makes a proposal valid, or ends one that was valid for its time."""
+        """Makes a proposal valid, or ends one whose time has passed; returns the remaining time."""
         if proposal.until and now >= proposal.until:
             proposal.until = 0.0
             return 0.0
@@ -152,12 +152,12 @@ class Comparison:
 
     def _compare(self, record: PodRecord, now: float) -> bool:
         if record.node and not record.is_bind_compared:
-            if not record.bind.is_standing(now):
+            if not record.bind.is_valid(now):
                 return False
             record.is_bind_compared = True
             self._judge_bind(record, now)
         if record.is_evicted and not record.is_eviction_compared:
-            if not record.eviction.is_standing(now):
+            if not record.eviction.is_valid(now):
                 return False
             record.is_eviction_compared = True
             self._tally.evictions_agreed += 1
@@ -171,7 +171,7 @@ class Comparison:
             self._tally.pods_equivalent_node += 1
         else:
             self._tally.pods_other_node += 1
-            self._differ(What.NODE, record, theirs=theirs, ours=ours)
+            self._differ(DifferenceKind.NODE, record, theirs=theirs, ours=ours)
         self._judge_start(record, now)
 
     def _judge_missed(self, record: PodRecord, now: float) -> None:
@@ -179,7 +179,7 @@ class Comparison:
         is_first = not record.job.is_compared
         self._judge_start(record, now - self.wait_seconds)
         if not is_first or record.job.ours_at is not None:
-            self._differ(What.POD_ONLY_THEIRS, record, theirs=record.node)
+            self._differ(DifferenceKind.POD_ONLY_THEIRS, record, theirs=record.node)
 
     def _judge_start(self, record: PodRecord, now: float) -> None:
         job = record.job
@@ -189,29 +189,37 @@ class Comparison:
         job.theirs_at = now
         if job.ours_at is None:
             self._tally.jobs_later += 1
-            self._tell(Difference(What.JOB_LATER, job.name))
+            self._report(Difference(DifferenceKind.JOB_LATER, job.name))
         elif now - job.ours_at > self.wait_seconds:
             self._tally.jobs_earlier += 1
-            self._tell(Difference(What.JOB_EARLIER, job.name, seconds=now - job.ours_at))
+            self._report(
+                Difference(DifferenceKind.JOB_EARLIER, job.name, seconds=now - job.ours_at)
+            )
         else:
             self._tally.jobs_together += 1
 
     def _report_waiting(self, record: PodRecord) -> None:
         """Reports a waiting job once, and after its start each waiting pod once."""
-        if record.is_bind_compared or record.is_bind_told:
+        if record.is_bind_compared or record.is_bind_reported:
             return
-        record.is_bind_told = True
+        record.is_bind_reported = True
         if record.job.is_compared:
-            self._differ(What.POD_ONLY_OURS, record, ours=record.bind.node)
-        elif not record.job.is_told:
-            record.job.is_told = True
-            self._tell(Difference(What.JOB_ONLY_OURS, record.job.name))
+            self._differ(DifferenceKind.POD_ONLY_OURS, record, ours=record.bind.node)
+        elif not record.job.is_reported:
+            record.job.is_reported = True
+            self._report(Difference(DifferenceKind.JOB_ONLY_OURS, record.job.name))
 
     def _differ(
-        self, what: What, record: PodRecord, *, theirs: str = "", ours: str = "", reason: str = ""
+        self,
+        what: DifferenceKind,
+        record: PodRecord,
+        *,
+        theirs: str = "",
+        ours: str = "",
+        reason: str = "",
     ) -> None:
         job, pod = record.job.name, record.name
-        self._tell(Difference(what, job, pod, theirs=theirs, ours=ours, reason=reason))
+        self._report(Difference(what, job, pod, theirs=theirs, ours=ours, reason=reason))
 
     # Undecided pods and jobs.
 

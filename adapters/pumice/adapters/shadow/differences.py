@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class What(Enum):
+class DifferenceKind(Enum):
     """The kind of a difference."""
 
     NODE = "node"
@@ -21,11 +21,11 @@ class What(Enum):
 class Difference:
     """A pod or job that the two schedulers treat differently."""
 
-    what: What
-    # `namespace/name` of the job; of the pod, where it is about one.
+    what: DifferenceKind
+    # `namespace/name` of the job, and of the pod if the difference concerns one.
     job: str
     pod: str = ""
-    # The nodes chosen; empty: none.
+    # The chosen nodes; empty: none.
     theirs: str = ""
     ours: str = ""
     # Seconds by which pumice would have been earlier.
@@ -36,22 +36,22 @@ class Difference:
     def shown(self, them: str) -> str:
         """The difference in one line of text."""
         match self.what:
-            case What.NODE:
+            case DifferenceKind.NODE:
                 return f"pod {self.pod}: {them} chose {self.theirs}, pumice {self.ours}"
-            case What.POD_ONLY_THEIRS:
+            case DifferenceKind.POD_ONLY_THEIRS:
                 return f"pod {self.pod}: {them} put it on {self.theirs}, pumice lets it wait"
-            case What.POD_ONLY_OURS:
+            case DifferenceKind.POD_ONLY_OURS:
                 return f"pod {self.pod}: pumice would put it on {self.ours}, {them} lets it wait"
-            case What.JOB_EARLIER:
+            case DifferenceKind.JOB_EARLIER:
                 sooner = f"pumice would have {self.seconds:.1f} s earlier"
                 return f"job {self.job}: {them} started it, {sooner}"
-            case What.JOB_LATER:
+            case DifferenceKind.JOB_LATER:
                 return f"job {self.job}: {them} started it, pumice lets it wait"
-            case What.JOB_ONLY_OURS:
+            case DifferenceKind.JOB_ONLY_OURS:
                 return f"job {self.job}: pumice would start it now, {them} lets it wait"
-            case What.EVICTION_ONLY_THEIRS:
+            case DifferenceKind.EVICTION_ONLY_THEIRS:
                 return f"pod {self.pod}: {them} evicted it from {self.theirs}, pumice does not"
-            case What.EVICTION_ONLY_OURS:
+            case DifferenceKind.EVICTION_ONLY_OURS:
                 why = f" ({self.reason})" if self.reason else ""
                 return (
                     f"pod {self.pod}: pumice would evict it from {self.ours}{why}, {them} does not"

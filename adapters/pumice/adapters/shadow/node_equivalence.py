@@ -1,9 +1,9 @@
-"""Nodes between which a scheduler has no reason to choose.
+"""Equivalent nodes, between which a scheduler has no preference.
 
-Where nodes score the same, Volcano chooses at random and pumice by name. Two nodes count as
-equivalent when they offer the same amounts, have the same labels and taints, and run pods that ask
-for the same amounts. Pods of the job that is placed are left out, and so are pods that were placed
-in the last moments: both schedulers decided without them.
+Of nodes with the same score, Volcano chooses at random and pumice by name. Two nodes are equivalent
+if they have the same resources, labels and taints, and pods with the same requests. Pods of the
+placed job and pods that were placed recently are ignored, because both schedulers decided without
+them.
 """
 
 from collections import Counter
@@ -75,7 +75,7 @@ class NodeEquivalence:
 
 
 def _traits(node: Node) -> Hashable:
-    """All of a node that scheduling reads, but for its name."""
+    """All properties of a node that scheduling reads, except its name."""
     labels = {
         key: value
         for key, value in node.labels.items()

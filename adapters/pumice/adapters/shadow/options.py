@@ -15,7 +15,7 @@ class ShadowOptions:
     scheduler: str = "volcano"
     # Time for one scheduler to decide after the other one has.
     wait_seconds: float = WAIT_SECONDS
-    # Differences and summaries, one JSON object a line; None: on standard output only.
+    # File for differences and summaries, one JSON object per line; None: standard output only.
     report: Path | None = None
     # Interval between summaries in the report.
     every_seconds: float = EVERY_SECONDS

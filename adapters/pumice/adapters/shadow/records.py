@@ -10,16 +10,16 @@ _BY_A_SCHEDULER = "PreemptionByScheduler"
 
 @dataclass(slots=True)
 class Proposal:
-    """A decision of ours, which is not applied."""
+    """Our decision, which is not applied."""
 
     node: str = ""
     reason: str = ""
-    # It is valid until then; the core assumes it.
+    # End of its validity. Until then the core assumes it.
     until: float = 0.0
-    # When we first decided so.
+    # Time of our first decision.
     first: float | None = None
 
-    def is_standing(self, now: float) -> bool:
+    def is_valid(self, now: float) -> bool:
         return self.first is not None and now < self.until
 
     def make(self, node: str, reason: str, now: float, until: float) -> None:
@@ -30,15 +30,15 @@ class Proposal:
 
 @dataclass(slots=True)
 class JobRecord:
-    """When a job was started, by whom."""
+    """The times at which both schedulers started a job."""
 
     name: str
     pods: int = 0
     ours_at: float | None = None
     theirs_at: float | None = None
-    # Its start was compared, or came before the comparison began.
+    # Whether its start was compared, or preceded the comparison.
     is_compared: bool = False
-    is_told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class PodRecord:
     eviction: Proposal
     node: str = ""
     is_evicted: bool = False
-    # Their bind or eviction was compared, or came before the comparison began.
+    # Whether their bind or eviction was compared, or preceded the comparison.
     is_bind_compared: bool = False
     is_eviction_compared: bool = False
-    # The difference was reported.
-    is_bind_told: bool = False
-    is_eviction_told: bool = False
+    # Whether the difference was reported.
+    is_bind_reported: bool = False
+    is_eviction_reported: bool = False
 
 
 def is_evicted(pod: Pod) -> bool:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 def to_standard_output(line: str) -> None:
     sys.stdout.write(f"{line}\n")
-    # A reader of a pipe gets each line at once.
+    # The reader of a pipe gets each line at once.
     sys.stdout.flush()
 
 
@@ -30,20 +30,20 @@ class Reporter:
         scheduler: str,
         clock: Clock,
         file: Path | None = None,
-        say: Callable[[str], None] = to_standard_output,
+        echo: Callable[[str], None] = to_standard_output,
     ) -> None:
-        self._scheduler, self._clock, self._file, self._say = scheduler, clock, file, say
+        self._scheduler, self._clock, self._file, self._echo = scheduler, clock, file, echo
 
     def difference(self, difference: Difference) -> None:
-        self._say(difference.shown(self._scheduler))
+        self._echo(difference.shown(self._scheduler))
         fields = {name: value for name, value in asdict(difference).items() if value}
         fields["what"] = difference.what.value
         self._write("difference", fields)
 
     def refuse(self, problem: str) -> None:
-        """Instead of a summary, when nothing can be compared."""
+        """Reports that nothing was compared, instead of a summary."""
         self._write("no summary", {"problem": problem})
-        self._say(f"shadow of {self._scheduler}: nothing was compared: {problem}")
+        self._echo(f"shadow of {self._scheduler}: nothing was compared: {problem}")
 
     def summary(self, tally: Tally) -> None:
         """Writes a summary to the file."""
@@ -56,7 +56,7 @@ class Reporter:
         """Writes and prints the last summary."""
         self.summary(tally)
         for line in shown(tally, self._scheduler):
-            self._say(line)
+            self._echo(line)
 
     def _write(self, kind: str, fields: dict[str, Any]) -> None:
         if self._file is None:

@@ -9,10 +9,10 @@ class Tally:
 
     # Pods that both started.
     pods_same_node: int = 0
-    # On different nodes that are equivalent.
+    # Pods that both started, on equivalent nodes.
     pods_equivalent_node: int = 0
     pods_other_node: int = 0
-    # Pods that one of the two started and the other left waiting.
+    # Pods that only one of the two started.
     pods_only_theirs: int = 0
     pods_only_ours: int = 0
     # Pods without a comparison: no core was connected, or they were created with a node.
@@ -20,7 +20,7 @@ class Tally:
     jobs_together: int = 0
     # Jobs that pumice would have started earlier.
     jobs_earlier: int = 0
-    # Jobs that they started while pumice would have let them wait.
+    # Jobs that they started and pumice would not have started yet.
     jobs_later: int = 0
     # Jobs that only pumice would have started.
     jobs_never: int = 0
@@ -48,7 +48,7 @@ class Tally:
 
     @property
     def start_agreement_percent(self) -> float | None:
-        """Pods that both started, on whatever node."""
+        """Share of pods that both started, on any node."""
         return _percent(self._pods_started, self.pods_compared)
 
 

@@ -1,4 +1,4 @@
-"""A world for shadow mode: the events of another world, some of them delayed, and no writes."""
+"""The world of shadow mode: the events of another world, some delayed, without writes."""
 
 import asyncio
 from collections import deque
@@ -26,11 +26,11 @@ from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, ClusterObject
 
 @dataclass(slots=True)
 class _Withheld:
-    """The last version of a pod that the core must not see yet."""
+    """The last version of a pod that the core must not get yet."""
 
     seen: ObjectSeen
     timer: "asyncio.Task[None]"
-    # The stream to the core when it began; 0: none.
+    # The number of the stream to the core at the beginning; 0: none.
     stream: int
     gone: ObjectGone | None = None
 
@@ -54,13 +54,13 @@ class ShadowWorld:
         self._names = frozenset(scheduler_names)
         # The number of the stream to a core that can decide; 0: there is none.
         self._serving_stream = serving_stream
-        self._binder = ShadowBinder(comparison, clock, self._look_again)
+        self._binder = ShadowBinder(comparison, clock, self._recheck)
         self._statuses = ShadowStatusUpdater(metrics)
         self._ready: deque[WorldEvent] = deque()
         self._filled = asyncio.Event()
         self._withheld: dict[str, _Withheld] = {}
-        # Pods as the core was last told of them, and their uids by namespace and name.
-        self._told: dict[str, ClusterObject] = {}
+        # The last versions of pods that the core got, and uids by namespace and name.
+        self._passed: dict[str, ClusterObject] = {}
         self._uids: dict[tuple[str, str], str] = {}
 
     # The World protocol.
@@ -82,41 +82,43 @@ class ShadowWorld:
         return self._statuses
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
-        """The version that the core has seen; a fresh one could be one that is withheld."""
-        told = self._told.get(self._uids.get((namespace, name), ""))
-        return Reading(told) if told is not None else await self._world.read_pod(namespace, name)
+        """The version that the core has, because a newer one may be withheld."""
+        passed = self._passed.get(self._uids.get((namespace, name), ""))
+        return (
+            Reading(passed) if passed is not None else await self._world.read_pod(namespace, name)
+        )
 
     async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
         return await self._world.read_object(kind, namespace, name)
 
     async def watch(self) -> AsyncIterator[WorldEvent]:
-        pump = asyncio.create_task(self._pump())
-        pump.add_done_callback(lambda _: self._filled.set())
+        reader = asyncio.create_task(self._read_events())
+        reader.add_done_callback(lambda _: self._filled.set())
         try:
             while True:
                 while self._ready:
                     yield self._ready.popleft()
-                if pump.done():
-                    pump.result()
+                if reader.done():
+                    reader.result()
                     return
                 self._filled.clear()
                 await self._filled.wait()
         finally:
-            await end_tasks(pump, *(held.timer for held in self._withheld.values()))
+            await end_tasks(reader, *(held.timer for held in self._withheld.values()))
 
     # Events of the world.
 
-    async def _pump(self) -> None:
+    async def _read_events(self) -> None:
         async for event in self._world.watch():
-            self._take(event)
+            self._handle(event)
 
-    def _take(self, event: WorldEvent) -> None:
+    def _handle(self, event: WorldEvent) -> None:
         self._follow(event)
         match event:
             case ObjectSeen() if event.object.HasField("pod"):
-                self._take_pod(event)
+                self._handle_pod(event)
             case ObjectGone() if event.kind == KIND_POD:
-                self._take_gone(event)
+                self._handle_gone(event)
             case Synced():
                 self._comparison.begin()
                 self._pass(event)
@@ -124,7 +126,7 @@ class ShadowWorld:
                 self._pass(event)
 
     def _follow(self, event: WorldEvent) -> None:
-        """Keeps nodes and the pods on them, as they are and not as the core is told."""
+        """Tracks nodes and their pods in the actual state, not as the core has it."""
         match event:
             case ObjectSeen() if event.object.HasField("node"):
                 self._nodes.note_node(event.object.node)
@@ -136,7 +138,7 @@ class ShadowWorld:
             case ObjectGone() if event.kind == KIND_POD:
                 self._nodes.forget_pod(event.uid)
 
-    def _take_pod(self, event: ObjectSeen) -> None:
+    def _handle_pod(self, event: ObjectSeen) -> None:
         pod = event.object.pod
         if pod.spec.scheduler_name not in self._names:
             self._pass(event)
@@ -144,28 +146,28 @@ class ShadowWorld:
         key = (pod.namespace, pod.name)
         last = self._uids.get(key, pod.uid)
         if last != pod.uid:
-            # A new pod has its name, so the old one cannot be withheld any longer.
+            # A new pod has its name, so the old one can no longer be withheld.
             self._give_up(last)
         self._uids[key] = pod.uid
         held = self._withheld.get(pod.uid)
         if held is not None:
             held.seen = event
         elif self._comparison.seen(pod, self._clock.now()):
-            self._told[pod.uid] = event.object
+            self._passed[pod.uid] = event.object
             self._pass(event)
         else:
             timer = asyncio.get_running_loop().create_task(self._wait(pod.uid))
             self._withheld[pod.uid] = _Withheld(event, timer, self._serving_stream())
 
-    def _take_gone(self, event: ObjectGone) -> None:
+    def _handle_gone(self, event: ObjectGone) -> None:
         held = self._withheld.get(event.uid)
         if held is not None:
             held.gone = event
             return
         self._comparison.gone(event.uid, self._clock.now())
-        told = self._told.pop(event.uid, None)
-        if told is not None:
-            key = (told.pod.namespace, told.pod.name)
+        passed = self._passed.pop(event.uid, None)
+        if passed is not None:
+            key = (passed.pod.namespace, passed.pod.name)
             if self._uids.get(key) == event.uid:
                 del self._uids[key]
         self._pass(event)
@@ -183,24 +185,24 @@ class ShadowWorld:
     def _give_up(self, uid: str) -> None:
         held = self._withheld.get(uid)
         if held is not None:
-            # A core that was disconnected meanwhile may have had no session.
+            # A core that was disconnected in between may have run no session.
             compared = bool(held.stream) and held.stream == self._serving_stream()
             self._comparison.overdue(uid, self._clock.now(), compared=compared)
             self._release(uid)
 
-    def _look_again(self, uid: str) -> None:
+    def _recheck(self, uid: str) -> None:
         """Checks a withheld pod again after a proposal."""
         held = self._withheld.get(uid)
         if held is not None and self._comparison.seen(held.seen.object.pod, self._clock.now()):
             self._release(uid)
 
     def _release(self, uid: str) -> None:
-        """Passes a withheld pod on, unless another part of it has to wait."""
+        """Passes a withheld pod on, unless its next change must also wait."""
         held = self._withheld.pop(uid, None)
         if held is None:
             return
         if held.timer is not asyncio.current_task():
             held.timer.cancel()
-        self._take_pod(held.seen)
+        self._handle_pod(held.seen)
         if held.gone is not None:
-            self._take_gone(held.gone)
+            self._handle_gone(held.gone)

@@ -62,7 +62,7 @@ class SimulatedApi:
         verb, uid = _verb_and_uid(argument)
         self._report.count_call(verb)
         self._counts[f"{verb} {uid}"] += 1
-        # The name of the call decides about its faults.
+        # Faults depend on verb, uid and number of the call.
         call = (verb, uid, self._counts[f"{verb} {uid}"])
         failure = self._transport_failure(call)
         if failure is not None:
@@ -80,7 +80,7 @@ class SimulatedApi:
 
     def _transport_failure(self, call: tuple[str, str, int]) -> ApplyResult | None:
         faults = self._options.faults
-        # Reads are not throttled, so that the outcome of a call can always be found out.
+        # Reads are not throttled, so that the outcome of a call can always be determined.
         if call[0] != "read" and self._happens(faults.throttled_calls, "throttle", call):
             seconds = _THROTTLE_SECONDS
             return ApplyResult(
@@ -92,7 +92,7 @@ class SimulatedApi:
 
     def _reply(self, call: tuple[str, str, int], result: ApplyResult) -> ApplyResult:
         if self._happens(self._options.faults.lost_answers, "lost", call):
-            return ApplyResult(ApplyCode.TIMED_OUT, "the answer was lost")
+            return ApplyResult(ApplyCode.TIMED_OUT, "the response was lost")
         return result
 
     def _happens(self, rate: float, fault: str, call: tuple[str, str, int]) -> bool:

@@ -13,7 +13,7 @@ from pumice.v1.status_pb2 import Event, StatusChange
 
 
 class SimulatedCalls:
-    """Calls of the simulated API server, with their latency. Answers come when they are durable."""
+    """Calls of the simulated API server, with latency. A call returns when its result is durable."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def shape_of(number: int) -> NodeShape:
 
 
 def node(number: int, generation: int, creation_time: Timestamp) -> ClusterObject:
-    """A node; one that fails and returns has the same name and, as another generation, another uid."""
+    """A node. After a failure it has the same name, and a new uid by its generation."""
     shape, name = shape_of(number), node_name(number)
     amounts = {"cpu": shape.milli_cpu, "memory": shape.memory_bytes, "pods": 110}
     if shape.gpus:

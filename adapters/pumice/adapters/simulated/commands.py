@@ -28,7 +28,7 @@ _RECONNECT = Backoff(0.05, 0.5)
 def check_faults(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """For commands that pass the names of faults on to this one."""
+    """Checks the names of faults, for commands that pass them on to this one."""
     _read_faults(context, parameter, words)
     return words
 

@@ -1,4 +1,4 @@
-"""The controllers and nodes of a simulated cluster: pods are created, run and end; nodes fail."""
+"""The controllers of a simulated cluster: they create, run and end pods, and let nodes fail."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class JobState:
     """The state of a job."""
 
     plan: JobPlan
-    # How often each pod was created.
+    # Number of times each pod was created.
     generations: list[int] = field(default_factory=list)
     # Changes when a run begins or is interrupted.
     run: int = 0
@@ -81,7 +81,7 @@ class ClusterController:
             self._plan_failure(0)
 
     def current_report(self) -> SimulationReport:
-        """The report with counts of the present state."""
+        """The report with counts of the current state."""
         report = self._report
         alive = [job for job in self._jobs.values() if not job.is_done]
         placed = [(job, self._placed(job)) for job in alive]
@@ -140,7 +140,7 @@ class ClusterController:
         self._update_run(job)
 
     def _pod_is_deleted(self, uid: str) -> None:
-        """Deletes a pod; its job's controller creates another one."""
+        """Deletes a pod. The controller of its job creates another one."""
         held = self._store.get(KIND_POD, uid)
         if held is None:
             return
@@ -151,7 +151,7 @@ class ClusterController:
         self._events.after(self._options.grace_seconds, "pod_is_created", job.plan.name, index)
 
     def _update_run(self, job: JobState) -> None:
-        """A gang runs while its minimum of pods runs; after an interruption it starts again."""
+        """Begins or interrupts the run of a gang, which needs its minimum number of running pods."""
         running = sum(
             pod.phase == POD_PHASE_RUNNING and not pod.terminating for pod in self._pods(job)
         )

@@ -1,4 +1,4 @@
-"""The queue of events of a simulated cluster, each at its simulated second."""
+"""The event queue of a simulated cluster."""
 
 import asyncio
 import heapq
@@ -10,13 +10,13 @@ from pumice.adapters.runtime.clock import Clock, end_tasks
 
 Argument: TypeAlias = str | int
 
-# Rounding can make a wait too short to move a clock; without this it would never end.
+# Rounding can make a wait too short to advance a clock; without this it would never end.
 _ROUNDING_SECONDS = 1e-6
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueuedEvent:
-    """An event; those of one second happen in the order in which they were queued."""
+    """An event. Events of the same second happen in the order in which they were queued."""
 
     second: float
     number: int
@@ -27,8 +27,8 @@ class QueuedEvent:
 class EventQueue:
     """Events of a simulation, in the order of their simulated seconds.
 
-    Every event happens at its own second, also when the machine is late: the state of the cluster
-    depends only on the events and on the seconds of calls.
+    Every event happens at its own second, even if the machine is late, so that the state of the
+    cluster depends only on the events and on the seconds of calls.
     """
 
     def __init__(self, clock: Clock, speed: float) -> None:
@@ -57,7 +57,7 @@ class EventQueue:
         return max(self._second, self._start_second + elapsed)
 
     def resume(self) -> None:
-        """Continues from the present second, however much time has passed."""
+        """Continues from the current second, regardless of the time that has passed."""
         self._start_second, self._start = self._second, self._clock.now()
 
     def at(self, second: float, handler: str, *arguments: Argument) -> None:

@@ -1,7 +1,7 @@
-"""The journal of calls of a simulated cluster; a call is answered when it is on disk.
+"""The journal of calls of a simulated cluster. A call returns when it is on disk.
 
 The options and the calls determine the state of a cluster. A process that starts with the journal
-of another one repeats its calls, at the same simulated seconds, and has the same cluster.
+of another process repeats its calls, at the same simulated seconds, and gets the same cluster.
 """
 
 import asyncio
@@ -106,12 +106,12 @@ class NoJournal:
 
 
 class FileJournal:
-    """A journal in a file; entries that arrive together share one write."""
+    """A journal in a file. Entries that arrive together share one write."""
 
     def __init__(self, path: Path, options: SimulationOptions, start_unix_ms: int) -> None:
         """Opens the journal, or creates it for a cluster that starts now.
 
-        Raises StateError when the file belongs to another cluster, or is not a journal.
+        Raises StateError if the file belongs to another cluster, or is not a journal.
         """
         self.start_unix_ms = start_unix_ms
         self._path = path
@@ -144,7 +144,7 @@ class FileJournal:
             await asyncio.shield(self._flush)
 
     async def _flush_waiting(self) -> None:
-        """After a failed write no call is answered any more."""
+        """Writes the waiting entries. After a failure no call returns any more."""
         lines, self._waiting, count = self._waiting, [], self._written
         await asyncio.to_thread(self._append, b"".join(lines))
         self._safe = count
@@ -158,7 +158,7 @@ class FileJournal:
 
     def _open(self, options: SimulationOptions) -> None:
         data = self._path.read_bytes()
-        # A killed process can leave an incomplete line; its call was not answered.
+        # A killed process can leave an incomplete line. Its call did not return.
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.truncate(self._path, len(whole))

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True, slots=True)
 class FaultRates:
-    """How often faults happen: rates are shares of calls, intervals are simulated seconds; 0: never."""
+    """Frequencies of faults: shares of calls, or intervals in simulated seconds; 0: never."""
 
     refused_binds: float = 0.0
     slow_binds: float = 0.0
-    # The call takes effect, but its answer is lost.
+    # The call takes effect, but its response is lost.
     lost_answers: float = 0.0
     throttled_calls: float = 0.0
     server_errors: float = 0.0
@@ -66,14 +66,14 @@ NO_FAULTS = FaultRates()
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """The options of a cluster; equal options give equal clusters. Times are simulated seconds."""
+    """The options of a cluster. Equal options give equal clusters. Times are simulated seconds."""
 
     seed: int = 1
     nodes: int = 12
     jobs: int = 30
-    # The cluster ends when all jobs are done, at the latest after this time. 0: when they are done.
+    # Time after which the cluster ends, if jobs are left; 0: it ends when all jobs are done.
     duration: float = 60.0
-    # The cluster does not end by itself.
+    # Whether the cluster continues after its jobs are done.
     keep: bool = False
     # Jobs arrive within this share of the duration.
     arrival_share: float = 0.5
@@ -99,7 +99,7 @@ class SimulationOptions:
     # Names of jobs whose binds are refused.
     refused_jobs: frozenset[str] = frozenset()
     faults: FaultRates = NO_FAULTS
-    # The scheduler configuration's text; empty: the core's default.
+    # The scheduler configuration; empty: the default of the core.
     scheduler_conf: str = ""
-    # 0: the core's default.
+    # 0: the default of the core.
     schedule_period: float = 0.0

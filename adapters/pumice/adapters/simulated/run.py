@@ -45,7 +45,7 @@ class Simulation:
         cuts = asyncio.create_task(self._cut_streams())
         try:
             await self.runtime.run()
-            # A cluster that fails ends its watches, too; its error is raised here.
+            # A cluster that fails also ends its watches. Its error is raised here.
             with contextlib.suppress(asyncio.CancelledError):
                 await cluster
         finally:

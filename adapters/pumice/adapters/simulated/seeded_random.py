@@ -5,7 +5,7 @@ import random
 
 
 class SeededRandom:
-    """Draws by name: the same seed and name give the same number in any run."""
+    """Draws numbers by name. The same seed and name give the same number in any run."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -10,7 +10,7 @@ from pumice.v1.pod_pb2 import Pod
 
 
 class ObjectStore:
-    """Objects by kind and uid. A change replaces a message; no message is modified."""
+    """Objects by kind and uid. A change replaces the message; no message is modified."""
 
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, ClusterObject] = {}
@@ -66,11 +66,11 @@ class ObjectStore:
         return (held for key, held in self._objects.items() if key[0] == kind)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """The pods of a node, in the order of their uids."""
+        """The pods of a node, sorted by uid."""
         return [self._objects[KIND_POD, uid].pod for uid in sorted(self._pods_on.get(node, ()))]
 
     async def watch(self, *first: WorldEvent) -> AsyncGenerator[WorldEvent]:
-        """The given events, all objects, Synced, and every change until the store is closed."""
+        """Yields some events, all objects, Synced, and every change until the store is closed."""
         changes: asyncio.Queue[WorldEvent | None] = asyncio.Queue()
         present = [ObjectSeen(held) for held in self._objects.values()]
         self._watchers.append(changes)

@@ -10,7 +10,7 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timestamps:
-    """The time of a simulated second: the start of the cluster plus the real time that passed."""
+    """Converts simulated seconds to wall-clock times, from the start of the cluster."""
 
     start_unix_ms: int
     speed: float

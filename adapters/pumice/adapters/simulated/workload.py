@@ -1,4 +1,4 @@
-"""The jobs of a simulated cluster: planned from the seed, and as messages of the protocol."""
+"""The jobs of a simulated cluster, as plans from the seed and as messages of the protocol."""
 
 import hashlib
 import random
@@ -61,7 +61,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
     plans = []
     for number, arrival in enumerate(arrivals):
         queue = rng.choice(tuple(QUEUES))
-        # A gang that is larger than its queue's share could wait without end.
+        # A gang that is larger than the share of its queue could wait for ever.
         share = QUEUES[queue] / sum(QUEUES.values())
         pods = rng.choices((1, 2, 4, 8, 16), (2, 4, 4, 3, 1))[0]
         milli_cpu = rng.choice((500, 1000, 2000, 4000))
@@ -89,7 +89,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
 
 
 def _with_load(plans: list[JobPlan], work: float, longest: float) -> list[JobPlan]:
-    """The jobs with runs scaled to this amount of work in total; no run is over the longest."""
+    """The jobs with runs scaled to a total amount of work, up to a longest run."""
     planned = sum(plan.pods * plan.milli_cpu * plan.run_seconds for plan in plans)
     if not work or not planned:
         return plans
@@ -134,7 +134,7 @@ def pod_name(plan: JobPlan, index: int) -> str:
 
 
 def pod(plan: JobPlan, index: int, generation: int, creation_time: Timestamp) -> ClusterObject:
-    """A pod; one that replaces an evicted pod has the same name and, as another generation, another uid."""
+    """A pod. A replacement has the same name, and a new uid by its generation."""
     name = pod_name(plan, index)
     spec = PodSpec(
         requests=plan.requests(),

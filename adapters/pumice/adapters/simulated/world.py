@@ -110,7 +110,7 @@ class SimulatedWorld:
     async def watch(self) -> AsyncGenerator[WorldEvent]:
         async with aclosing(self.store.watch(ConfigurationSeen(self._configuration()))) as events:
             async for event in events:
-                # A restart must not undo what a watcher has seen.
+                # A restart must not undo changes that a watcher has seen.
                 await self._journal.flushed()
                 yield event
 

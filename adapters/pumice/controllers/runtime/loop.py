@@ -175,7 +175,7 @@ class ControllerLoop:
             await self._reflector(Source(DEFINITIONS), self._definitions, None).run()
         except KubernetesError as error:
             # Missing resources are then polled.
-            self._definitions.is_blind = True
+            self._definitions.is_unknown = True
             log.warning("definitions cannot be watched: %s", one_line(error))
             await asyncio.Event().wait()
 

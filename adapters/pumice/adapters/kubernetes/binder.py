@@ -25,7 +25,7 @@ from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadErro
 from pumice.v1.decision_pb2 import Bind
 
 _ENCODE: Final = msgspec.json.Encoder().encode
-# How long the watch gets to show that a namespace is terminating.
+# How long a bind waits for the watch to show that a namespace is terminating.
 _TERMINATING_SECONDS: Final = 2.0
 
 
@@ -75,7 +75,7 @@ class KubernetesBinder:
             result = await self._claims.prepare(order)
             if result.code is not ApplyCode.DONE:
                 return result
-        # Last: nobody else can use the node meanwhile.
+        # The lock is last, because other pods wait while a node is locked.
         return await self._locks.prepare(order) if lock_of(order) else DONE
 
     async def _post(self, order: Bind) -> ApplyResult:
@@ -107,7 +107,7 @@ class KubernetesBinder:
         )
 
     async def _why_conflict(self, order: Bind, error: ApiError) -> ApplyResult:
-        """A conflict has many reasons; the pod itself tells them apart."""
+        """Reads the pod to find out why the API server reports a conflict."""
         try:
             reading = await self._reader.read_pod(order.namespace, order.name)
         except ReadError:

@@ -1,7 +1,7 @@
 """An event recorder: writes core/v1 events, and counts an event that comes again.
 
-Everything is bounded: the events that are remembered, the different texts per object and reason, and
-the tries of one write. Events that are dropped are counted by cause.
+The number of remembered events, of different texts per object and reason, and of attempts at one
+write is limited. Dropped events are counted by cause.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _REMEMBERED: Final = 20_000
 # The count of an event that comes again is written after this time, then after twice as long.
 _FIRST_GAP_SECONDS: Final = 1.0
 _LONGEST_GAP_SECONDS: Final = 300.0
-# The write of a count is tried this often; then it is dropped.
+# The write of a count is tried this many times; then it is dropped.
 _COUNT_TRIES: Final = 5
-# So many different texts for one reason and object in this time; then they share one event.
+# After so many different texts for one reason and object in this time, the texts share one event.
 _MOST_TEXTS: Final = 10
 _TEXTS_SECONDS: Final = 600.0
 _LONGEST_TEXT: Final = 1024
@@ -93,7 +93,7 @@ class EventRecorder:
     async def write(self, event: Event, resource: Resource | None = None) -> None:
         """Raises KubernetesError when the event could not be written now.
 
-        The resource is that of the object; without one, the event's kind tells it.
+        The resource is that of the object; without one, it follows from the event's kind.
         """
         if event.namespace in self._index.terminating:
             self._drop("namespace terminating")
@@ -165,7 +165,7 @@ class EventRecorder:
         self, key: tuple[str, ...], event: Event, resource: Resource, message: str
     ) -> None:
         namespace = event.namespace or "default"
-        # The same name for the same event: one whose answer was lost is not written twice.
+        # The same event gets the same name, so that a repeated call does not write it twice.
         digest = hashlib.blake2b("\0".join((self._nonce, *key)).encode(), digest_size=8)
         # Labels of a name must not end with a dash, wherever the name is cut.
         name = f"{event.name[:_LONGEST_NAME].rstrip('-.')}.{digest.hexdigest()}"

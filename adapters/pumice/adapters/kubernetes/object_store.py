@@ -31,7 +31,7 @@ from pumice.v1.object_pb2 import (
 
 log = logging.getLogger(__name__)
 
-# So many events may wait before lists and watches pause.
+# With more waiting events than this, lists and watches pause.
 _MOST_WAITING: Final = 5000
 _SHARED_KINDS: Final = {r: rank for kind in (POD_GROUPS, QUEUES) for rank, r in enumerate(kind)}
 
@@ -79,7 +79,7 @@ class WorldEventQueue:
 
 
 class ObjectStore:
-    """The store of one source. Remembers only which objects the runtime knows of."""
+    """The store of one source. It remembers only which objects the runtime knows."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ObjectStore:
         self._kind = source.resource.kind
         self._confirmations = confirmations if self._kind == KIND_POD else None
         self._rank = _SHARED_KINDS.get(source.resource)
-        # Namespace and name of each object that the runtime knows of, by uid.
+        # Namespace and name of each object that the runtime knows, by uid.
         self._known: dict[str, _Key] = {}
         # The uids of a list that is not complete yet.
         self._listing: set[str] | None = None
@@ -110,7 +110,7 @@ class ObjectStore:
         if self._kind == KIND_POD:
             index.terminating.listeners.append(self._namespace_changed)
 
-    # What the reflector calls.
+    # Calls of the reflector.
 
     def begin_list(self) -> None:
         self._listing = set()
@@ -150,7 +150,7 @@ class ObjectStore:
             self._report(metadata, error)
             return
         except Exception as error:
-            # No object, whatever it holds, may stop the others.
+            # An object must not stop the others, whatever it holds.
             self._report(metadata, ManifestError(f"{type(error).__name__}: {one_line(error)}"))
             return
         if self._invalid:
@@ -214,11 +214,11 @@ class ObjectStore:
         """Reports each invalid version once. The last valid version stays in use."""
         if self._invalid.get(metadata.uid) == metadata.resource_version:
             return
-        # Somebody may write invalid versions again and again: only the first is worth a line.
+        # A client may write invalid versions again and again: only the first is a warning.
         level = logging.DEBUG if metadata.uid in self._invalid else logging.WARNING
         self._invalid[metadata.uid] = metadata.resource_version
         self._metrics.count("bad_objects", kind=shown_kind(self._kind))
-        log.log(level, "an object was set aside: %s", error)
+        log.log(level, "an object is invalid and was ignored: %s", error)
         problem = f"{error.field}: {error.problem}" if error.field else error.problem
         self._on_invalid(
             InvalidObject(

@@ -1,9 +1,9 @@
 """A reflector: lists one resource in pages, watches it, and keeps a store the same as it.
 
-The behaviour is that of client-go's reflector. A watch that ends is opened again at the version it
-has reached. An error that says that the version is of no use, or an ERROR event of any code, leads
-to a new list, after a delay that grows while lists follow each other. Nothing here knows what the
-objects mean; what is specific to a resource is in the `Source` and the `Store`.
+It behaves like client-go's reflector. A watch that ends is opened again at the version it has
+reached. An error that says that the version is not available, or an ERROR event of any code, leads
+to a new list, after a delay that grows while lists follow each other. The reflector does not
+interpret objects; what is specific to a resource is in the `Source` and the `Store`.
 """
 
 import asyncio
@@ -56,8 +56,8 @@ _STEADY_SECONDS: Final = 120.0
 # Delays after watches that end within _SHORT_SECONDS.
 _WATCH_BACKOFF: Final = Backoff(0.5, 10.0)
 _SHORT_SECONDS: Final = 1.0
-# So many watches in a row may be refused or stay silent; then the version is given up for a new
-# list. A server that cannot be reached, or is busy, does not count.
+# After so many watches in a row that were refused or stayed silent, the resource is listed again.
+# A watch of a server that cannot be reached, or is busy, does not count.
 _FRUITLESS_WATCHES: Final = 3
 # A resource without an open watch for so long is stale.
 _STALE_SECONDS: Final = 60.0
@@ -88,11 +88,11 @@ class Discovery(Protocol):
     """Knows whether the API server serves a resource."""
 
     async def wait_for(self, source: Source, misses: int) -> None:
-        """Returns when a list of a missing resource is worth a try."""
+        """Returns when a missing resource should be listed again."""
         ...
 
     def is_absent(self, source: Source) -> bool:
-        """Whether a refusal only means that there is no such resource."""
+        """Whether the server refuses a list only because it does not have the resource."""
         ...
 
 
@@ -162,7 +162,7 @@ class Reflector:
                 await self._list_when_found(page_size)
             except ApiError as error:
                 if error.status == EXPIRED:
-                    # The page token outlived the server's history: the next list is in one piece.
+                    # The page token has expired: the next list has one page.
                     self._metrics.count("expired_lists", resource=self._label)
                     page_size = 0
                 else:
@@ -193,7 +193,7 @@ class Reflector:
             await self._discovery.wait_for(self._source, misses)
             misses += 1
         if misses:
-            log.info("%s is there now", self._source.shown)
+            log.info("the cluster has %s now", self._source.shown)
         self.found.set()
         self.listed.set()
 
@@ -244,7 +244,7 @@ class Reflector:
         except UNREADABLE as error:
             raise LostAnswerError(f"the answer is not a list: {error}") from error
         if not page.kind.endswith("List") or not page.metadata.resource_version:
-            # An empty list deletes everything, so nothing else may be taken for one.
+            # An empty list deletes all objects, so no other response may be read as one.
             raise LostAnswerError(f"the answer is not a list: its kind is {page.kind[:80]!r}")
         return page
 
@@ -253,14 +253,14 @@ class Reflector:
             head = HEAD.decode(raw)
         except UNREADABLE as error:
             self._metrics.count("malformed_objects")
-            log.error("an object of %s was left out: %s", self._source.shown, error)
+            log.error("an object of %s was ignored: %s", self._source.shown, error)
             return None
         self._store.upsert(head, raw)
         return head
 
     @contextmanager
     def _noting_problem(self) -> Iterator[None]:
-        """Notes why a list or watch fails, for those who ask for the health of this reflector."""
+        """Notes why a list or watch fails, for the health of the adapter."""
         try:
             yield
         except KubernetesError as error:

@@ -1,9 +1,9 @@
 """A session with an API server: calls, pages and streams, with credentials that are renewed.
 
-Nothing here knows what is called. Short calls go through the connection pool, which is faster than
-a general client; pages and watches go through aiohttp. Every problem is a KubernetesError: a refusal
-is an ApiError, a call that may have taken effect a LostAnswerError, one that did not leave an
-UnreachableError. A call is tried once; `retries` has the policy for more.
+Short calls use the connection pool, which is faster than a general client; pages and watches use
+aiohttp. Every problem is a KubernetesError: an ApiError if the server refused the call, a
+LostAnswerError if the call may have taken effect, an UnreachableError if it was not sent. A call is
+tried once; `retries` has the policy for more.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
-# The object's metadata is all that is wanted back.
+# Only the object's metadata is returned.
 METADATA_ONLY: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
@@ -52,19 +52,19 @@ _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0
 _LONGEST_WATCH_SECONDS: Final = 700.0
 _CONNECT_SECONDS: Final = 10.0
-# All other codes are refusals: a redirection comes from a proxy that wants something else.
+# All other codes are refusals. An API server does not redirect; only a proxy does.
 _SUCCESS: Final = range(200, 300)
 # Credentials that are refused are loaded again so often at most: an exec plugin may be expensive.
 _RELOAD_SECONDS: Final = 5.0
 _LONGEST_ERROR_BODY: Final = 1 << 16
-# A list in one piece can be large; nothing else comes near.
+# A list without pages can be large; all other responses are much smaller.
 _LONGEST_PAGE: Final = 1 << 30
 
 Fence = Callable[[], bool]
 
 
 class Credentials(Protocol):
-    """Where access comes from; both may block."""
+    """The source of the access to an API server. Both methods may block."""
 
     def load(self) -> Access: ...
 
@@ -166,8 +166,8 @@ class ApiSession:
     ) -> bytes:
         """The body of the response. Raises KubernetesError; tries once.
 
-        The fence is asked at the last moment before the call leaves. An urgent call waits neither
-        for the rate limit nor for a connection.
+        The fence is checked directly before the call is sent. An urgent call waits neither for the
+        rate limit nor for a connection.
         """
         if self._read_only and method != "GET":
             raise ReadOnlyError(method, path)
@@ -253,7 +253,7 @@ class ApiSession:
     # Pages and streams: large or long.
 
     async def page(self, path: str, query: Mapping[str, str], accept: str = JSON) -> bytes:
-        """A large body in one piece, such as a page of a list."""
+        """The whole body of a large response, such as a page of a list."""
         async with self.stream(path, query, _PAGE_SECONDS, _PAGE_SECONDS, accept) as content:
             try:
                 return await _read_all(content)
@@ -340,7 +340,7 @@ class ApiSession:
         log.info("the API server does not accept the credentials; loading them again")
         renewal = self._renewal or self._start_renewal(self._credentials.load)
         await asyncio.shield(renewal)
-        log.debug("the API server said: %r", reply.body[:200])
+        log.debug("the response of the API server: %r", reply.body[:200])
 
     def _start_renewal(self, load: Callable[[], Access]) -> "asyncio.Task[None]":
         async def renew() -> None:

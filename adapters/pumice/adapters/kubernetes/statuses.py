@@ -62,7 +62,7 @@ _STATUSES: Final = {
     CONDITION_STATUS_UNKNOWN: "Unknown",
 }
 _ENCODE: Final = msgspec.json.Encoder().encode
-# The conditions of a PodGroup that a scheduler decides on; all others belong to somebody else.
+# The conditions of a PodGroup that the scheduler writes; other writers own all others.
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
 
 
@@ -155,8 +155,8 @@ class KubernetesStatusUpdater:
     async def _write_group(self, change: PodGroupStatusChange, resource: Resource) -> ApplyResult:
         """Writes the fields and conditions of the scheduler on the version that was last seen.
 
-        A list can only be patched as a whole. The version makes sure that no condition which
-        somebody else wrote meanwhile is lost.
+        A list can only be patched as a whole. The version makes sure that a condition which another
+        writer added meanwhile is not lost.
         """
         held = self._index.groups.get(change.uid)
         if held is not None:
@@ -185,13 +185,13 @@ class KubernetesStatusUpdater:
         if change.uid in self._index.groups:
             self._index.groups[change.uid] = group_version(body)
         if _WRITTEN.decode(body).status.phase != (status["phase"] or ""):
-            # The definition was replaced by one that keeps the status elsewhere.
+            # A new definition of the resource has added or removed the status subresource.
             self._subresources.pop(resource, None)
             return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
         return DONE
 
     async def _write_native(self, change: PodGroupStatusChange, path: str) -> ApplyResult:
-        """Writes whether a PodGroup of Kubernetes is scheduled; the rest of the status is kept here."""
+        """Writes whether a PodGroup of Kubernetes is scheduled; keeps the rest of its status."""
         condition = native_condition(change.status)
         held = self._index.groups.get(change.uid)
         self._index.native_statuses[change.uid] = change.status
@@ -305,7 +305,7 @@ def group_status(
 
 
 def _phase(phase: PodGroupPhase.ValueType) -> dict[str, str | None]:
-    """A phase that is newer than this adapter leaves what is there."""
+    """The phase as a patch. A phase that this adapter does not know changes nothing."""
     known = PodGroupPhase.DESCRIPTOR.values_by_number.get(phase)
     if known is None:
         return {}

@@ -1,8 +1,8 @@
 """The outbox: ops that wait to be sent, and ops that were sent and are not acknowledged.
 
-Ops get their numbers when they are sent, so ops that wait can be coalesced without leaving gaps. A
-newer version takes the place of the one that waits: the core then sees the truth sooner, never
-later. A tombstone that waits is a barrier: later ops, even of the same uid, wait behind it.
+Ops get their numbers when they are sent, so waiting ops can be coalesced without gaps. A newer version
+of an object replaces the one that waits, at its place in the queue. A waiting tombstone is not
+replaced: later ops, even of the same uid, come after it.
 """
 
 from collections import OrderedDict, deque
@@ -27,7 +27,7 @@ from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, OUTCOME_CODE_RETRYING, 
 from pumice.v1.delta_pb2 import KindDigest, PluginData
 
 _NO_KIND = KindNumber(0)
-# So many configurations may wait for their result.
+# The maximum number of configurations that wait for their result.
 _MOST_CONFIGURATIONS = 16
 _CONFIGURATION: ObjectKey = (_NO_KIND, "configuration")
 
@@ -40,12 +40,12 @@ class _Waiting:
     key: ObjectKey | None
     # Upserts only.
     held: HeldObject | None = None
-    # All others are encoded at once.
+    # All other ops, which are encoded at once.
     op: bytes = b""
     # Final outcomes only.
     decision_id: str = ""
     in_snapshot: bool = False
-    # It tells the core what it assumes already, or is a report of a node: it can wait for others.
+    # The core assumes it already, or it is a report of a node: it can be sent together with others.
     can_wait: bool = False
 
     @property
@@ -87,7 +87,7 @@ class Outbox:
         # The configurations that were sent last, by number.
         self.sent_configurations: OrderedDict[int, Configuration] = OrderedDict()
         self.waiting_bytes = 0
-        # Ops that wait and tell the core something new.
+        # The number of waiting ops that must be sent soon.
         self._news = 0
         self.coalesced = 0
         self._oversized: list[HeldObject] = []
@@ -155,7 +155,7 @@ class Outbox:
             waiting.op = op
 
     def bring(self, data: PluginData) -> None:
-        """Sends data for a plugin in place of what waits under the same name."""
+        """Sends data for a plugin. It replaces waiting data of the same name."""
         key, op = _data_key(data), data_op(data)
         waiting = self._waiting(key)
         if waiting is None:
@@ -179,7 +179,7 @@ class Outbox:
 
     @property
     def has_news(self) -> bool:
-        """Whether an op waits that must not wait longer."""
+        """Whether a waiting op must be sent soon."""
         return bool(self._news or self._resend or self._snapshot_kinds is not None)
 
     @property
@@ -189,7 +189,7 @@ class Outbox:
 
     @property
     def is_resending(self) -> bool:
-        """Ops are being sent again; a snapshot of some kinds has to wait for them."""
+        """Whether ops are sent again; a snapshot of some kinds has to wait for them."""
         return bool(self._resend)
 
     @property
@@ -314,7 +314,7 @@ class Outbox:
             self.sent_configurations.popitem(last=False)
 
     def _forget_numbered(self, kinds: list[KindNumber]) -> None:
-        """Clears what is known of the core's objects of these kinds."""
+        """Forgets which objects of these kinds the core has."""
         self._numbered_digests.clear(kinds)
         self._acknowledged_digests.clear(kinds)
         if not kinds:
@@ -339,7 +339,7 @@ class Outbox:
         self._wake()
 
     def _surprise(self, waiting: _Waiting) -> None:
-        """An op that waits has become news."""
+        """Marks a waiting op as one that must be sent soon."""
         self._news += waiting.can_wait
         waiting.can_wait = False
 

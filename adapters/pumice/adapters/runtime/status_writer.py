@@ -1,15 +1,15 @@
 """The status writer: level-triggered, coalesced per object, only on change; then the events.
 
-A status that waits is replaced by a newer one. Events are written in order, one after the other per
-object, with growing delays after failures, by a few workers: a task for each event of a thousand binds
-would take time from the binds. Events beyond the length of the queue, and events that
-fail too often, are dropped and counted.
+A newer status replaces one that waits. A few workers write the events: in order and one after the
+other per object, with growing delays after failures. A task for each event of a thousand binds would
+slow down the binds. Events that do not fit into the queue, and events that fail too often, are
+dropped and counted.
 
-That a pod or a PodGroup waits is written a moment later, and not at all if the pod was bound or the
-gang placed meanwhile: a session may see a gang before all of its pods exist. Statuses of PodGroups
-that only change counters or conditions are written a moment later too, since more of them follow
-while pods are bound and start. The admission of a PodGroup and the end of a scheduling gate do not wait
-for binds: controllers create the pods of a Job only after it is admitted.
+The status of a pod or PodGroup that waits is written after a short delay, and not at all if the pod
+was bound or the gang placed meanwhile: a session may see a gang before all of its pods exist. Statuses
+of PodGroups that only change counters or conditions are also delayed, since more of them follow while
+pods are bound and start. The admission of a PodGroup and the end of a scheduling gate do not wait for
+binds: controllers create the pods of a Job only after it is admitted.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
-# A status that may wait is delayed so often at most, while binds are in flight; a minor change of one
-# while binds are made.
+# How many times a status is delayed at most while binds are in flight, and how many times one that is
+# only a minor change.
 _MOST_DELAYS: Final = 4
 _MOST_DELAYS_OF_MINOR: Final = 60
-# After an event that took longer than the first figure, a worker pauses; the slower the API server, the
-# longer, in proportion to the square of the time that the event took.
+# A worker pauses after an event that took longer than the first figure. The pause grows with the square
+# of the time that the event took.
 _QUICK_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.5
 # Events about pods and PodGroups that wait.
@@ -95,7 +95,7 @@ class _Unseen:
     """A write on a version of an object that the watch has not shown yet."""
 
     revision: int
-    # None: nobody knows whether it took effect.
+    # None: it is not known whether the write took effect.
     written: StatusChange | None = None
 
 
@@ -152,7 +152,7 @@ class StatusWriter:
             self._make_ready(key)
 
     def _is_full(self) -> bool:
-        """Whether an event has to be dropped; says so once until the queue is half empty."""
+        """Whether an event has to be dropped; logs it once until the queue is half empty."""
         limit = self._options.event_queue_size
         if self._event_count < limit:
             self._is_dropping = self._is_dropping and self._event_count > limit // 2
@@ -171,7 +171,7 @@ class StatusWriter:
             pending.change = None
 
     def forget_wait(self, uid: str) -> None:
-        """Drops what is to be written about a pod that waited: it is bound."""
+        """Drops the waiting status of a pod that is bound now."""
         key = (KIND_POD, uid)
         pending = self._statuses.get(key)
         if pending is not None and pending.change is not None and pending.change.HasField("pod"):
@@ -221,7 +221,7 @@ class StatusWriter:
                 continue
             failures += 1
             if failures >= self._options.status_tries and pending.is_empty():
-                # The next change of the object brings its status again.
+                # The core sends the status again with the next change of the object.
                 log.error("status of %s %s given up: %s", *_shown(key), _said(result))
                 break
             pending.put_back(change)
@@ -356,7 +356,7 @@ class StatusWriter:
         """Logs why a write failed; for the writes of a deposed leader only once."""
         if result.code is ApplyCode.NOT_LEADING:
             if not self._is_deposed:
-                log.info("statuses and events are dropped: this adapter does not lead any more")
+                log.info("statuses and events are dropped: this adapter is no longer the leader")
             self._is_deposed = True
             return
         self._is_deposed = False
@@ -378,7 +378,7 @@ def _is_wait(event: Event) -> bool:
 def _failure(error: Exception) -> ApplyResult:
     if isinstance(error, TimeoutError):
         return ApplyResult(ApplyCode.TIMED_OUT, str(error))
-    log.exception("the status updater raised", exc_info=error)
+    log.exception("the status updater failed", exc_info=error)
     return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 

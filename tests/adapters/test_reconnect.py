@@ -7,8 +7,7 @@ import grpc
 import pytest
 
 from pumice.adapters.runtime.clock import Backoff
-from pumice.adapters.runtime.reconnect import STEADY_SECONDS, ReconnectPolicy
-from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
+from pumice.adapters.runtime.stream_end import STEADY_SECONDS, NextStep, ReconnectPolicy, StreamEnd
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_SHUTTING_DOWN,
     GO_AWAY_REASON_TOO_SLOW,

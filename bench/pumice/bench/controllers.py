@@ -13,8 +13,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pumice.adapters.kubernetes.event_loop import run
 from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.kubernetes.shutdown import run
 from pumice.bench import api_background, api_server, bare_jobs
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS
 from pumice.bench.bare_jobs import JOBS, job_bodies

@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from pumice.adapters.kubernetes.event_loop import run
 from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.kubernetes.shutdown import run
 from pumice.bench import api_background, api_server
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS, Binds
 from pumice.bench.arrivals import ARRIVALS, Arrivals, arrivals

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from pumice.adapters.kubernetes.device_config import DeviceConfigError, check_config
-from pumice.adapters.kubernetes.device_settings import DeviceSettings, device_settings
+from pumice.adapters.kubernetes.device_settings import (
+    DeviceConfigError,
+    DeviceSettings,
+    check_config,
+    device_settings,
+)
 from pumice.adapters.kubernetes.npu_info import NpuSource
 from pumice.adapters.kubernetes.options import ConfigMapKey
 from pumice.core.plugins.deviceshare.device_config import why_not_devices

@@ -96,7 +96,7 @@ class BindAttempts(Generic[A]):
         make: Callable[[str, str, str, str, float], A],
         reserve: Callable[[A], Awaitable[ApplyResult]],
     ) -> ApplyResult:
-        """Makes the reservations of an order with ``reserve``. A final failure undoes the attempt."""
+        """Makes reservations with ``reserve``. A final failure undoes the attempt."""
         attempt = self.open(order, make)
         if attempt.is_busy:
             return ApplyResult(ApplyCode.WAITING, "an earlier attempt is being ended")

@@ -255,7 +255,7 @@ class ConnectionPool:
             self._release(connection)
 
     async def open_all(self, seconds: float) -> None:
-        """Opens connections up to the limit. Failures are ignored, because a call reports its own."""
+        """Opens connections up to the limit. Failures are ignored: a call reports its own."""
         missing = self._most - len(self._all) - self._opening
         opening = (self._open(seconds) for _ in range(missing))
         for opened in await asyncio.gather(*opening, return_exceptions=True):
@@ -345,7 +345,7 @@ class ConnectionPool:
             self._expire_later(self._idle[0].idle_since + self._idle_seconds - now)
 
     def _next(self, connection: _Connection | None = None) -> bool:
-        """Passes a connection to the call that has waited longest; returns whether there was one."""
+        """Gives a connection to the call that waited longest; returns whether there was one."""
         while self._queue:
             waiter = self._queue.popleft()
             if not waiter.done():

@@ -8,8 +8,13 @@ from typing import Final
 import msgspec
 
 from pumice.adapters.kubernetes.configuration import CONFIG_MAPS
-from pumice.adapters.kubernetes.device_config import DeviceConfigError, check_config
-from pumice.adapters.kubernetes.device_settings import PLUGIN, DeviceSettings, device_settings
+from pumice.adapters.kubernetes.device_settings import (
+    PLUGIN,
+    DeviceConfigError,
+    DeviceSettings,
+    check_config,
+    device_settings,
+)
 from pumice.adapters.kubernetes.npu_info import NpuInfoStore
 from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.kubernetes.options import ConfigMapKey

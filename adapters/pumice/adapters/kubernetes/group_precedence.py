@@ -1,4 +1,4 @@
-"""Precedence of objects with the same name in the API groups of Volcano, kube-batch and Kubernetes."""
+"""Precedence of objects of the same name in the groups of Volcano, kube-batch and Kubernetes."""
 
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
@@ -8,7 +8,7 @@ _Key = tuple[KindNumber, str, str]
 
 
 class GroupPrecedence:
-    """Passes on one of several objects with the same name: that of the group with the lowest rank."""
+    """Of several objects with the same name, passes on that of the group with the lowest rank."""
 
     def __init__(self) -> None:
         self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}

@@ -1,20 +1,30 @@
-"""Releases the lease while the core of the leader does not work, so that a standby leads."""
+"""Releases the lease while the core of the leader does not work, so that a standby leads.
+
+A standby watches the lease, so that it notices a release before its next poll.
+"""
 
 import asyncio
 import logging
 import random
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from pumice.adapters.kubernetes.definitions import Definitions
 from pumice.adapters.kubernetes.errors import KubernetesError, one_line
 from pumice.adapters.kubernetes.lease import LeaseEpochs
-from pumice.adapters.kubernetes.lease_watch import LeaseStore
+from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.reflector import Reflector
+from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
+from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.core_monitor import CoreMonitor
 from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.runner import AdapterRuntime
 
 log = logging.getLogger(__name__)
@@ -22,6 +32,56 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
 # The core of a candidate must have responded within this time.
 _STANDBY_SECONDS = 3.0
+
+LEASES: Final = Resource(
+    KindNumber(0), "Lease", "leases", "coordination.k8s.io", "v1", namespaced=True
+)
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_LEASE: Final = msgspec.json.Decoder(_Lease)
+
+
+class LeaseStore:
+    """Receives one Lease from a reflector, and calls back if the lease has no holder."""
+
+    def __init__(self, name: str, on_free: Callable[[], None]) -> None:
+        self._name, self._on_free = name, on_free
+
+    @property
+    def source(self) -> Source:
+        return Source(LEASES, f"metadata.name={self._name}")
+
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
+        if head.metadata.name != self._name:
+            return
+        try:
+            lease = _LEASE.decode(raw)
+        except msgspec.MsgspecError as error:
+            log.warning("the lease %s cannot be read: %s", self._name, error)
+            return
+        if not lease.spec.holder_identity:
+            self._on_free()
+
+    def delete(self, head: Head) -> None:
+        if head.metadata.name == self._name:
+            self._on_free()
+
+    def begin_list(self) -> None:
+        """Does nothing, because there is at most one object."""
+
+    def end_list(self, version: str) -> None:
+        """Does nothing, because there is at most one object."""
+
+    async def wait_for_space(self) -> None:
+        """Does nothing, because nothing is queued."""
 
 
 class Leadership:

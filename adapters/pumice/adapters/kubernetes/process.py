@@ -47,7 +47,7 @@ async def run_adapter(
 ) -> None:
     """Runs until it is shut down or cancelled. Raises AdapterError if it cannot continue."""
     shutdown = shutdown or Shutdown()
-    # Most objects are long-lived and not in cycles, so frequent collections cost more than they free.
+    # Most objects live long and are not in cycles, so frequent collections only cost time.
     gc.set_threshold(50_000, 20, 50)
     clock, metrics = SystemClock(), Metrics()
     health = Health(metrics)

@@ -4,13 +4,13 @@ An existing volume is reserved by its claimRef. For a volume that must be provis
 names the selected node.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.node_affinity import Term, is_satisfied
 from pumice.adapters.kubernetes.reserved_objects import (
     JSON,
     ReservationError,
@@ -23,6 +23,21 @@ from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession, Fence
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _BOUND: Final = "Bound"
+
+
+class _Requirement(msgspec.Struct):
+    """One requirement on a label or a field of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Term(msgspec.Struct, rename="camel"):
+    """A term, which is satisfied if all its requirements are."""
+
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -39,7 +54,7 @@ class _ClaimRef(msgspec.Struct):
 
 
 class _Required(msgspec.Struct, rename="camel"):
-    node_selector_terms: list[Term] | None = None
+    node_selector_terms: list[_Term] | None = None
 
 
 class _Affinity(msgspec.Struct):
@@ -125,7 +140,7 @@ class ReservationWriter:
         if held is None:
             raise ReservationError(f"node {node} does not exist")
         terms = affinity.required.node_selector_terms or []
-        if not is_satisfied(terms, node, held.metadata.labels or {}):
+        if not _is_satisfied(terms, node, held.metadata.labels or {}):
             raise ReservationError(f"the node affinity of volume {volume} excludes node {node}")
 
     # Existing volumes.
@@ -204,3 +219,42 @@ class ReservationWriter:
 
     async def _read(self, path: str, accept: str = JSON) -> _Object | None:
         return await self._objects.read(path, _DECODE, lambda item: item.metadata.uid, accept)
+
+
+def _is_satisfied(terms: Sequence[_Term], name: str, labels: Mapping[str, str]) -> bool:
+    """Whether any term is satisfied. A term without requirements never is."""
+    return any(_term_is_satisfied(term, name, labels) for term in terms)
+
+
+def _term_is_satisfied(term: _Term, name: str, labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.match_expressions or [], term.match_fields or []
+    if not expressions and not fields:
+        return False
+    return all(_matches(r, labels) for r in expressions) and all(
+        _matches(r, {"metadata.name": name}) for r in fields
+    )
+
+
+def _matches(requirement: _Requirement, labels: Mapping[str, str]) -> bool:
+    held, values = labels.get(requirement.key), requirement.values or []
+    match requirement.operator:
+        case "In":
+            return held in values
+        case "NotIn":
+            return held not in values
+        case "Exists":
+            return held is not None
+        case "DoesNotExist":
+            return held is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, held, values)
+        case _:
+            return False
+
+
+def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    try:
+        found, bound = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return found > bound if operator == "Gt" else found < bound

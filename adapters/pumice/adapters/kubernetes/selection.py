@@ -37,7 +37,7 @@ class Selection:
     shard: Shard | None = None
 
     def takes(self, item: ClusterObject, owner: str) -> bool:
-        """Whether an object is selected. ``owner`` is the name of its first owner, or its own name."""
+        """Whether an object is selected. ``owner`` is the name of its first owner, or its own."""
         match item.WhichOneof("object"):
             case "pod":
                 return self._takes_pod(item, owner)

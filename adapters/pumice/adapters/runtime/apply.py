@@ -10,7 +10,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pumice.adapters.runtime.bind_events import event_of
 from pumice.adapters.runtime.clock import Clock, end_tasks, within
 from pumice.adapters.runtime.executor import DecisionExecutor, GangState, Work
 from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
@@ -23,9 +22,11 @@ from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_FAILED,
     OUTCOME_CODE_GONE,
     Bind,
+    Evict,
     Outcome,
     OutcomeCode,
 )
+from pumice.v1.object_pb2 import KIND_POD
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
@@ -291,3 +292,20 @@ class ApplyPool:
 
 def shown_code(code: OutcomeCode.ValueType) -> str:
     return _SHOWN_CODES[code]
+
+
+def event_of(order: Bind | Evict, verdict: Verdict) -> Event | None:
+    """The event on the pod; None: the core reports it, or there is nothing to report."""
+    if isinstance(order, Evict):
+        return None
+    event = Event(kind=KIND_POD, namespace=order.namespace, name=order.name, uid=order.uid)
+    if verdict.code == OUTCOME_CODE_APPLIED:
+        event.reason = "Scheduled"
+        event.message = f"Successfully assigned {order.namespace}/{order.name} to {order.node}"
+        return event
+    if verdict.code == OUTCOME_CODE_FAILED:
+        event.warning = True
+        event.reason = "FailedScheduling"
+        event.message = f"could not be bound to {order.node}: {verdict.reason}"
+        return event
+    return None

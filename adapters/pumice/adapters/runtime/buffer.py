@@ -1,4 +1,4 @@
-"""The resume buffer: the last encoded version of every object, so that a snapshot needs no relist."""
+"""The resume buffer: the last encoded version of every object. A snapshot needs no new list."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

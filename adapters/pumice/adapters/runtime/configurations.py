@@ -108,7 +108,7 @@ class ConfigurationKeeper:
         self._offer(self._wanted)
 
     def handle_missing(self, event: ConfigurationMissing) -> None:
-        """Handles a missing configuration. Without an accepted one, the stored or default one is used."""
+        """Handles a missing configuration: uses the accepted, stored or default one."""
         log.warning("%s; the last valid configuration is used", event.problem)
         if self._accepted is None and self._offered is None:
             self._wanted = _Offer(event.configuration, event.source)
@@ -159,7 +159,7 @@ class ConfigurationKeeper:
             self._start(self._save(self._store, offered))
 
     async def _save(self, store: ConfigurationStore, offered: _Offer) -> None:
-        """Saves a configuration, so that an invalid one does not stop the cluster after a failover."""
+        """Saves a configuration, for a failover while the current one is invalid."""
         rng, failures = random.Random(), 0
         while self._saved == offered.text:
             async with self._saving:

@@ -18,7 +18,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of certificates, which are read for every new stream, so that rotation needs no restart."""
+    """Paths of certificates. They are read for every new stream: rotation needs no restart."""
 
     ca: Path
     certificate: Path | None = None

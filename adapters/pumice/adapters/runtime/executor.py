@@ -127,7 +127,7 @@ class DecisionExecutor:
         return state.refusal
 
     async def _read_back(self, work: Work, order: Bind | Evict) -> Verdict | None:
-        """The verdict after reading the pod, because a call without a response may have succeeded."""
+        """Reads the pod for a verdict: a call without a response may have succeeded."""
         try:
             reading = await self._limited(self._world.read_pod(order.namespace, order.name))
         except (ReadError, OSError, TimeoutError) as error:

@@ -65,7 +65,7 @@ class Inbox:
         await self._pool.pause(report=report)
 
     def drop_queued(self, *, fenced: bool) -> None:
-        """Drops queued decisions at the end of a stream. Unless fenced, begun gangs are completed."""
+        """Drops queued decisions after a stream. Unless fenced, completes gangs that began."""
         self._ledger.forget_incomplete()
         self._pool.drop_queued(report=False, complete_gangs=not fenced)
 

@@ -27,11 +27,10 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.questions import QuestionAnswerer
-from pumice.adapters.runtime.reconnect import ReconnectPolicy
 from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
-from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
+from pumice.adapters.runtime.stream_end import NextStep, ReconnectPolicy, StreamEnd
 from pumice.adapters.runtime.world import DataSeen, DelaysEvents, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP

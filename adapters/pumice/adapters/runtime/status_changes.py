@@ -1,4 +1,4 @@
-"""Properties of status changes: their object, whether they are written, and whether they may wait."""
+"""Properties of status changes: the object, whether they are written, whether they may wait."""
 
 from collections.abc import Iterable
 

@@ -241,7 +241,7 @@ class CoreStream:
         return True
 
     async def _wait_for_more(self) -> None:
-        """Waits for more ops for the batch, longer if all ops only confirm assumptions of the core."""
+        """Waits for more ops for the batch; longer if all of them confirm assumptions."""
         outbox, seconds = self._outbox, self._options.flush_seconds
         for _ in range(_FLUSHES_IN_WAIT if seconds else 0):
             if outbox.in_snapshot or outbox.waiting_bytes >= self._limits.batch_bytes:

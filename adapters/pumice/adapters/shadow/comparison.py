@@ -8,9 +8,8 @@ decides on the same state as the other scheduler.
 from collections.abc import Callable
 from dataclasses import replace
 
-from pumice.adapters.shadow.differences import Difference, DifferenceKind
+from pumice.adapters.shadow.differences import Difference, DifferenceKind, Tally
 from pumice.adapters.shadow.records import JobRecord, PodRecord, Proposal, is_evicted, job_of
-from pumice.adapters.shadow.tally import Tally
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.pod_pb2 import Pod
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pumice.adapters.runtime.clock import Clock
-from pumice.adapters.shadow.differences import Difference
-from pumice.adapters.shadow.tally import Tally
+from pumice.adapters.shadow.differences import Difference, Tally
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""The world of shadow mode: the events of another world, some delayed, without writes."""
+"""The world of shadow mode: the events of another world, some delayed, without writes.
+
+Its binder and evictor wait for the decisions of the other scheduler.
+"""
 
 import asyncio
 from collections import deque
@@ -9,6 +12,9 @@ from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import (
+    DONE,
+    ApplyCode,
+    ApplyResult,
     ObjectGone,
     ObjectSeen,
     Reading,
@@ -16,12 +22,72 @@ from pumice.adapters.runtime.world import (
     World,
     WorldEvent,
 )
-from pumice.adapters.shadow.binder import ShadowBinder, ShadowStatusUpdater
 from pumice.adapters.shadow.comparison import Comparison
 from pumice.adapters.shadow.node_equivalence import NodeEquivalence
 from pumice.adapters.shadow.records import job_of
 from pumice.v1.cluster_service_pb2 import Capability
+from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, ClusterObject
+from pumice.v1.status_pb2 import Event, StatusChange
+
+_NOT_DONE = "not applied, because this adapter is a shadow"
+
+
+class ShadowBinder:
+    """Binder and evictor of a shadow.
+
+    The result of a decision is WAITING while it is compared, and then that the pod is elsewhere. The
+    core assumes its decision for a moment, as if it scheduled the cluster, and then sees the actual
+    state. No result is a failure, because after failures a core skips a job for some time, and
+    would decide differently than without a shadow.
+    """
+
+    def __init__(
+        self, comparison: Comparison, clock: Clock, recheck: Callable[[str], None]
+    ) -> None:
+        self._comparison, self._clock, self._recheck = comparison, clock, recheck
+
+    async def bind(self, order: Bind) -> ApplyResult:
+        left = self._comparison.propose_bind(order, self._clock.now())
+        if left > 0:
+            return _waiting(left)
+        node = self._comparison.node_of(order.uid)
+        self._recheck(order.uid)
+        if node is None:
+            return ApplyResult(ApplyCode.NOT_FOUND)
+        # Another node than the decided one, or none, is not a failure.
+        return ApplyResult(ApplyCode.PLACED, "" if node else _NOT_DONE, node)
+
+    async def evict(self, order: Evict) -> ApplyResult:
+        left = self._comparison.propose_eviction(order, self._clock.now())
+        if left > 0:
+            return _waiting(left)
+        node = self._comparison.node_of(order.uid)
+        is_evicted = self._comparison.is_evicted(order.uid)
+        self._recheck(order.uid)
+        if node is None:
+            return ApplyResult(ApplyCode.NOT_FOUND)
+        # For an eviction, too, PLACED is not a failure.
+        return DONE if is_evicted else ApplyResult(ApplyCode.PLACED, _NOT_DONE, node)
+
+
+class ShadowStatusUpdater:
+    """Counts statuses and events instead of writing them."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def write_status(self, change: StatusChange) -> ApplyResult:
+        self._metrics.count("shadow_unwritten", what="status")
+        return DONE
+
+    async def write_event(self, event: Event) -> ApplyResult:
+        self._metrics.count("shadow_unwritten", what="event")
+        return DONE
+
+
+def _waiting(left: float) -> ApplyResult:
+    return ApplyResult(ApplyCode.WAITING, _NOT_DONE, retry_after_seconds=left)
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ class ClusterController:
         self._events.after(self._options.grace_seconds, "pod_is_created", job.plan.name, index)
 
     def _update_run(self, job: JobState) -> None:
-        """Begins or interrupts the run of a gang, which needs its minimum number of running pods."""
+        """Begins or interrupts the run of a gang, which needs its minimum of running pods."""
         running = sum(
             pod.phase == POD_PHASE_RUNNING and not pod.terminating for pod in self._pods(job)
         )

@@ -1,6 +1,6 @@
 """The simulated cluster as a World."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -18,18 +18,59 @@ from pumice.adapters.runtime.world import (
     WorldEvent,
 )
 from pumice.adapters.simulated.api import SimulatedApi
-from pumice.adapters.simulated.calls import SimulatedCalls
 from pumice.adapters.simulated.controller import ClusterController
 from pumice.adapters.simulated.event_queue import EventQueue
 from pumice.adapters.simulated.journal import Entry, FileJournal, Journal, NoJournal
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
+from pumice.adapters.simulated.seeded_random import SeededRandom
 from pumice.adapters.simulated.store import ObjectStore
 from pumice.adapters.simulated.timestamps import Timestamps
 from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, Capability
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.object_pb2 import KIND_POD, ObjectRef
-from pumice.v1.status_pb2 import Event
+from pumice.v1.status_pb2 import Event, StatusChange
+
+
+class SimulatedCalls:
+    """Calls of the simulated API server. A call returns when its result is durable."""
+
+    def __init__(
+        self,
+        options: SimulationOptions,
+        clock: Clock,
+        perform: Callable[[str, Message], ApplyResult],
+        flushed: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._options, self._clock = options, clock
+        self._perform, self._flushed = perform, flushed
+        self._random = SeededRandom(options.seed)
+        self._binds = 0
+
+    async def bind(self, order: Bind) -> ApplyResult:
+        self._binds += 1
+        rate = self._options.faults.slow_binds
+        is_slow = rate > 0 and self._random.draw("slow", order.uid, self._binds) < rate
+        return await self._call("bind", order, is_slow=is_slow)
+
+    async def evict(self, order: Evict) -> ApplyResult:
+        return await self._call("evict", order)
+
+    async def write_status(self, change: StatusChange) -> ApplyResult:
+        return await self._call("status", change)
+
+    async def write_event(self, event: Event) -> ApplyResult:
+        return await self._call("event", event)
+
+    async def _call(self, call: str, argument: Message, *, is_slow: bool = False) -> ApplyResult:
+        options = self._options
+        seconds = options.slow_call_seconds if is_slow else options.call_seconds
+        if seconds:
+            await self._clock.sleep(seconds)
+        result = self._perform(call, argument)
+        await self._flushed()
+        return result
 
 
 class SimulatedWorld:

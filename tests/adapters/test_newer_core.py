@@ -35,7 +35,7 @@ async def test_unknown_messages_orders_statuses_and_kinds_do_no_harm(stage: Stag
     served.stream.decide([order])
     await served.until(lambda: [o.decision_id for o in served.model.outcomes] == ["d1"])
     assert served.model.outcomes[0].code == OUTCOME_CODE_FAILED
-    assert "does not know" in served.model.outcomes[0].reason
+    assert "is unknown to this adapter" in served.model.outcomes[0].reason
     # The stream goes on.
     stage.world.store.put(pod("b"))
     await served.until(lambda: (KIND_POD, "uid-b") in served.model.objects)

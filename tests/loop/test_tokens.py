@@ -165,7 +165,7 @@ def test_every_adapter_takes_a_token_from_the_environment(word: str) -> None:
     ("options", "said"),
     [
         (["--tls-cert", __file__, "--tls-key", __file__], "need --tls-ca"),
-        (["--tls-ca", __file__, "--tls-cert", __file__], "go together"),
+        (["--tls-ca", __file__, "--tls-cert", __file__], "are needed together"),
     ],
 )
 def test_every_adapter_wants_its_certificates_whole(

@@ -210,7 +210,7 @@ async def test_a_configuration_that_cannot_be_kept_is_used_all_the_same(
     await until(lambda: "the configuration is not stored for a restart" in caplog.text)
     assert core.in_use == "one"
     put(adapters.api, "x" * (MOST_BYTES + 1))
-    await until(lambda: f"allowed are {MOST_BYTES}" in caplog.text)
+    await until(lambda: f"at most {MOST_BYTES} are allowed" in caplog.text)
     await core.close()
 
 

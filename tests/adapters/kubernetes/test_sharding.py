@@ -40,5 +40,5 @@ def test_the_environment_says_whether_there_are_several() -> None:
         shard_from(on)
     with pytest.raises(ValueError, match="end in a number"):
         shard_from({**on, "SCHEDULER_POD_NAME": "volcano"})
-    with pytest.raises(ValueError, match="number from 1"):
+    with pytest.raises(ValueError, match="number of at least 1"):
         shard_from({**on, "SCHEDULER_NUM": "0"})

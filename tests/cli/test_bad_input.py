@@ -87,7 +87,7 @@ def test_a_bad_object_is_set_aside_by_name_and_the_rest_goes_on(
     assert "bind team/a-0 n1" in done.out
     negative, twice, absurd = done.err.splitlines()
     assert "Node n2: status.allocatable[cpu]: -4 is negative; allowed: zero or more" in negative
-    assert "Node n1: metadata.name: its name was given before" in twice
+    assert "Node n1: metadata.name: duplicate name, first used at" in twice
     assert "Node n3: allocatable[memory]:" in absurd
     assert all(line.endswith("(set aside)") for line in done.err.splitlines())
 

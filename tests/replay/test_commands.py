@@ -151,7 +151,7 @@ def test_a_redacted_copy_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["record", "{}/x.rec", "--core", "unix:{}/none"], "must end in .pumice"),
         (["record", "{}/text.pumice", "--core", "unix:{}/none"], "already exists"),
         (["record", "{}/none/new.pumice", "--core", "unix:{}/none"], "not a folder"),
-        (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "tls_key go together"),
+        (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "only one of tls_cert and tls_key is set"),
         (["adapter", "replay", "{}/text.pumice", "--core", "unix:{}/none"], "not a recording"),
         (["demo", "--record", "{}/x.rec"], "must end in .pumice"),
         (["demo", "--record", "{}/none/x.pumice"], "none is not a folder"),

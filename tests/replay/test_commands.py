@@ -181,7 +181,7 @@ def test_a_torn_file_is_replayed_and_its_end_is_told(
     torn.write_bytes(GOLDEN[0].read_bytes()[: end + 9])
     code = run(["replay", str(torn)])
     text = capsys.readouterr().out
-    assert f"the frame at byte {end} is cut off" in text
+    assert f"the frame at byte {end} is truncated" in text
     assert code == 0
 
 

@@ -104,9 +104,9 @@ def test_a_recording_twice_is_refused(
 ) -> None:
     twice = [str(thirds[1]), str(thirds[1])]
     assert run(["recording", "join", *twice, "-o", str(tmp_path / "x.pumice")]) == 2
-    assert "give each recording once" in told(capsys)
+    assert "name each recording only once" in told(capsys)
     assert run(["replay", *twice, "--closed"]) == 2
-    assert "give each recording once" in told(capsys)
+    assert "name each recording only once" in told(capsys)
 
 
 def test_a_folder_is_read_to_its_end(

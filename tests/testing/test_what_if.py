@@ -149,15 +149,15 @@ def test_damage_warns_and_fails_where_it_is_asked_for(tmp_path: Path) -> None:
     torn = tmp_path / "torn.pumice"
     with Recording(DEMO) as held:
         torn.write_bytes(DEMO.read_bytes()[: held.frames()[4].offset_bytes + 9])
-    with pytest.warns(RecordingWarning, match="is cut off"):
+    with pytest.warns(RecordingWarning, match="is truncated"):
         assert_replay_identical(torn)
-    with pytest.raises(AssertionError, match="is cut off"):
+    with pytest.raises(AssertionError, match="is truncated"):
         assert_replay_identical(torn, strict=True)
     assert run(["replay", str(torn)]) == 0
     assert run(["replay", str(torn), "--strict"]) == 2
-    with pytest.warns(RecordingWarning, match="is cut off"):
+    with pytest.warns(RecordingWarning, match="is truncated"):
         what_if(torn)
-    with pytest.raises(RecordingError, match="is cut off"):
+    with pytest.raises(RecordingError, match="is truncated"):
         what_if(torn, strict=True)
     assert run(["replay", str(torn), "--closed"]) == 0
     assert run(["replay", str(torn), "--closed", "--strict"]) == 2

@@ -70,7 +70,7 @@ def test_time_ends_a_search_after_the_base(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = tuned(tmp_path / "a", capsys, "--minutes", "0.00001")
-    assert found["ended"] == "the budget of time is used up"
+    assert found["ended"] == "the time limit is reached"
     assert len(found["evaluations"]) == 1
 
 

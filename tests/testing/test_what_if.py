@@ -164,7 +164,7 @@ def test_damage_warns_and_fails_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_recordings_are_needed(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least one recording"):
+    with pytest.raises(ValueError, match="no recording given"):
         what_if()
     with pytest.raises(FileNotFoundError, match="no file in this folder"):
         what_if(tmp_path)

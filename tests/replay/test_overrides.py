@@ -172,7 +172,7 @@ def test_a_candidate_file_has_all_of_it(
         ("eager: 3", "eager: expected true or false"),
         ("set: [", "invalid YAML"),
         ("schedulePeriod: 0", "from 0.01 to 3600"),
-        ("{conf: '', confFile: x}", "exclude each other"),
+        ("{conf: '', confFile: x}", "cannot be used together"),
         ("addNodes: {n1: none}", "copies of node n1"),
         ("set: {queues/a/weight: -1}", "from 1 to 65535"),
     ):

@@ -88,7 +88,9 @@ async def converse(core: RunningCore) -> list[str]:
     wire.say("A session ran: both pods are bound, as one gang. The PodGroup's new status follows.")
     decisions = await adapter.decisions()
     await adapter.next("status_batch")
-    wire.say("The adapter has bound both pods. It reports the outcomes and the new state of the pods.")
+    wire.say(
+        "The adapter has bound both pods. It reports the outcomes and the new state of the pods."
+    )
     await report(adapter, decisions)
     wire.say("The adapter sends its digests at intervals. The core does not respond if they agree.")
     await adapter.digest()
@@ -117,7 +119,9 @@ async def resume(core: RunningCore, adapter: ScriptedAdapter, lines: list[str]) 
     again.hello.last_acknowledged_seq = adapter.seq
     again.hello.digests.extend(adapter.sums.write())
     wire = Transcript(again, lines)
-    wire.say("The stream breaks. The adapter connects again with its digests, and the stream resumes.")
+    wire.say(
+        "The stream breaks. The adapter connects again with its digests, and the stream resumes."
+    )
     await again.connect()
     wire.say("Statuses that no upsert has confirmed are sent again.")
     await again.next("status_batch")

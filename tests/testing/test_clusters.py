@@ -89,7 +89,10 @@ Mistake = Callable[[Cluster], object]
         (lambda c: c.finish("a"), "job default/a: has no running pod"),
         (lambda c: c.remove_job("a"), "pod group default/a: does not exist"),
         (lambda c: c.remove_node("n9"), "node n9: does not exist"),
-        (lambda c: c.manifest({**NODE, "kind": "ConfigMap"}), "ConfigMap is not read"),
+        (
+            lambda c: c.manifest({**NODE, "kind": "ConfigMap"}),
+            "scheduling does not read objects of kind ConfigMap",
+        ),
         (lambda c: c.manifests("nowhere.yaml"), "nowhere.yaml: No such file"),
         (lambda _: cluster("actions: fly"), "configuration: actions: unknown action 'fly'"),
         (lambda _: cluster("scheduler.yaml"), "configuration: the file: must be a mapping"),

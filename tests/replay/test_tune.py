@@ -135,7 +135,7 @@ def test_switches_turn_around_what_the_base_has() -> None:
         (["--goal", "speed"], "unknown goal 'speed'"),
         (["--vary", "queues/a/weight"], "expected PATH=VALUE,VALUE"),
         (["--vary", "queues/a/weight=0"], "from 1 to 65535"),
-        (["--vary", "queues/a/weight=3"], "queues/a: the recording has no such object"),
+        (["--vary", "queues/a/weight=3"], "queues/a: matches no object of the recording"),
         (["--conf", "{}/list.yaml"], "expected a mapping with actions"),
         (["--into", "{}"], "is not empty"),
     ],

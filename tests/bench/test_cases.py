@@ -15,7 +15,7 @@ from pumice.bench.cases import (
 )
 from pumice.bench.catalogue import ENGINE_BENCHES
 from pumice.bench.clusters import Size
-from pumice.bench.engines import ways
+from pumice.bench.engines import kernels
 from pumice.bench.results import Result
 from tests.cli.commands import pumice as run_pumice
 
@@ -34,10 +34,10 @@ cases:
 """
 
 
-@pytest.mark.parametrize("way", ways())
+@pytest.mark.parametrize("kernel_name", kernels())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_work_stays_within_its_bounds(case: Case, way: str) -> None:
-    result = case.run(way)
+def test_work_stays_within_its_bounds(case: Case, kernel_name: str) -> None:
+    result = case.run(kernel_name)
     assert case.problems(result) == []
 
 
@@ -60,15 +60,23 @@ def test_a_problem_names_case_count_and_bound(tmp_path: Path) -> None:
     found = Result("allocate", "", {"bound": 3}, {"tasks_tried": 401, "rows_computed": 100})
     assert case.problems(found) == [
         "case small: bound is 3, not 4 (pods)",
-        "case small: tasks_tried is 401, and at most 400 (100 * pods) is allowed",
+        "case small: tasks_tried is 401; the maximum is 400 (100 * pods)",
     ]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("bench: allocate", "bench: alocate", "case small: bench: 'alocate' is none of allocate,"),
-        ("tasks_tried:", "tasks_tired:", "at_most: 'tasks_tired' is none of candidates_scored,"),
+        (
+            "bench: allocate",
+            "bench: alocate",
+            "case small: bench: unknown benchmark 'alocate'; allowed: allocate,",
+        ),
+        (
+            "tasks_tried:",
+            "tasks_tired:",
+            "at_most: unknown count 'tasks_tired'; allowed: candidates_scored,",
+        ),
         ("100 * pods", "100 * podz", "at_most.tasks_tried: 'podz' is neither a number nor one of"),
         ("bound: pods", "bound: -1", "expect.bound: '-1' is neither a number nor one of"),
         ("nodes: 4", "nodes: 0", "size.nodes: must be 1 or more"),
@@ -85,7 +93,7 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, sa
 
 def test_two_cases_of_one_name_are_refused(tmp_path: Path) -> None:
     text = GOOD + GOOD.partition("\n")[2]
-    with pytest.raises(CasesError, match="case small: name: there are two of it"):
+    with pytest.raises(CasesError, match="case small: duplicate name"):
         read_cases(written(tmp_path, text))
 
 
@@ -122,10 +130,10 @@ def test_the_command_ends_with_1_when_a_bound_is_passed(
     file = written(tmp_path, GOOD.replace("100 * pods", "0.5 * pods"))
     done = run_pumice(capsys, "bench", "cases", "--file", str(file))
     assert done.code == 1
-    problem = "case small: tasks_tried is 4, and at most 2 (0.5 * pods) is allowed"
+    problem = "case small: tasks_tried is 4; the maximum is 2 (0.5 * pods)"
     assert done.out.splitlines() == [
-        *(f"{way}: {problem}" for way in ways()),
-        f"1 cases, {len(ways())} problems",
+        *(f"{kernel_name}: {problem}" for kernel_name in kernels()),
+        f"1 cases, {len(kernels())} problems",
     ]
 
 
@@ -141,4 +149,4 @@ def test_a_bad_file_is_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture
     file = written(tmp_path, GOOD.replace("allocate", "alocate"))
     done = run_pumice(capsys, "bench", "cases", "--file", str(file))
     assert done.code == 2
-    assert "case small: bench: 'alocate' is none of" in done.err
+    assert "case small: bench: unknown benchmark 'alocate'" in done.err

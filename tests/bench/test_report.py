@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pumice.bench.bars import ROWS
 from pumice.bench.chart import Chart
 from pumice.bench.report import found, read_lines, summary, write_report
+from pumice.bench.report_rows import ROWS
 from pumice.bench.results import Result
 from tests.cli.commands import pumice as run_pumice
 
@@ -120,5 +120,5 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
         capsys, "bench", "report", str(lines), "--date", "2026-01-02", "--into", str(into)
     )
     assert done.code == 0
-    assert "bars reached" in done.out
+    assert "targets reached" in done.out
     assert (into / "speed.md").read_text(encoding="utf-8").startswith("# Speed\n")

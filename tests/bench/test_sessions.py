@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pumice.bench import catalogue, clusters, evicting, placing, resting
-from pumice.bench.bars import ROWS
+from pumice.bench import catalogue, clusters, evicting, placing, steady_state
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import PROFILES, Profile
+from pumice.bench.report_rows import ROWS
 from pumice.bench.results import Result
 from pumice.core.model.group import PodDisruptionBudget, ResourceQuota, Workload
 from pumice.core.model.node import Node
@@ -59,7 +59,7 @@ def test_a_lifelike_cluster_has_what_real_ones_have() -> None:
 
 
 def test_heartbeats_of_a_tenth_of_the_nodes_come_before_each_session() -> None:
-    found = resting.heartbeats(Size(120, 60, 2))
+    found = steady_state.heartbeats(Size(120, 60, 2))
     assert found.figures["heartbeats"] == 12
     assert found.figures["sessions"] == 8
 
@@ -69,7 +69,7 @@ def test_preempting_gangs_evict_as_many_as_they_are() -> None:
 
 
 def test_gangs_that_may_take_nobody_evict_nobody() -> None:
-    assert evicting.preempt_half_hopeless(TINY).figures["evicted"] == TINY.pods // 2
+    assert evicting.preempt_half_without_victims(TINY).figures["evicted"] == TINY.pods // 2
 
 
 def test_reclaiming_gangs_evict_as_many_as_they_are() -> None:
@@ -77,7 +77,7 @@ def test_reclaiming_gangs_evict_as_many_as_they_are() -> None:
 
 
 def test_an_idle_session_does_nothing() -> None:
-    found = resting.idle(TINY)
+    found = steady_state.idle(TINY)
     assert found.figures["running"] == TINY.pods
     assert found.figures["sessions"] == 8
     assert not any(found.work.values())
@@ -85,7 +85,7 @@ def test_an_idle_session_does_nothing() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_hopeless_gangs_are_passed_over_in_every_session(profile: Profile) -> None:
-    found = resting.hopeless(Size(8, 20, 4), profile)
+    found = steady_state.unschedulable(Size(8, 20, 4), profile)
     assert found.figures["pending_gangs"] == 4
     assert found.figures["sessions"] == 8
     visits = {"jobs_considered", "jobs_visited", "jobs_closed", "tasks_tried"}
@@ -93,12 +93,15 @@ def test_hopeless_gangs_are_passed_over_in_every_session(profile: Profile) -> No
 
 
 def test_a_freed_node_is_used_by_the_one_that_waits_for_it() -> None:
-    found = resting.freed(Size(40, 40, 10))
+    found = steady_state.freed(Size(40, 40, 10))
     assert found.figures["bound"] == found.figures["sessions"] == 8
 
 
 def test_pods_that_come_in_the_place_of_others_are_bound() -> None:
-    one, share = resting.churn(TINY).figures, resting.churn_share(Size(40, 60, 10)).figures
+    one, share = (
+        steady_state.churn(TINY).figures,
+        steady_state.churn_share(Size(40, 60, 10)).figures,
+    )
     assert (one["changed"], one["bound"]) == (1, 8)
     assert (share["changed"], share["bound"]) == (6, 48)
 

@@ -3,13 +3,13 @@
 import pytest
 
 from pumice.bench import catalogue
-from pumice.bench.asking import asking
 from pumice.bench.catalogue import RunOptions
 from pumice.bench.clusters import Size
 from pumice.bench.delay import delay
 from pumice.bench.ingest import ingest
 from pumice.bench.memory import memory
 from pumice.bench.portal import portal
+from pumice.bench.queries import queries
 from pumice.bench.replaying import judge_candidates, replay
 from pumice.bench.snapshot import client_view, snapshot
 
@@ -52,18 +52,18 @@ def test_every_delta_of_a_snapshot_and_every_change_is_counted() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_delays_are_measured_at_rest_and_under_load() -> None:
+def test_delays_are_measured_when_idle_and_under_load() -> None:
     decision, delta, health = delay(Size(50, 10, 4, classes=3), rounds=2, probes=5, arrivals=1)
     assert [result.bench for result in (decision, delta, health)] == [
         "delay decision",
         "delay delta",
         "delay health",
     ]
-    for when in ("rest", "steady", "flood"):
+    for when in ("idle", "steady", "flood"):
         assert decision.figures[f"{when}_count"] == 2
         assert float(str(decision.figures[f"{when}_p99_ms"])) > 0
     assert int(str(decision.figures["flood_deltas_per_s"])) > 0
-    assert delta.figures["rest_count"] == 5
+    assert delta.figures["idle_count"] == 5
     # Fifty gangs arrive at a time.
     assert int(str(delta.figures["placed"])) >= 200
     assert int(str(health.figures["session_count"])) >= 1
@@ -82,7 +82,7 @@ def test_memory_is_that_of_a_recording_core_after_three_sessions() -> None:
 
 
 def test_a_core_is_asked_while_its_nodes_change() -> None:
-    explained, scheduled = asking(Size(8, 10, 4, classes=3), questions=3, gang_size=6, requests=2)
+    explained, scheduled = queries(Size(8, 10, 4, classes=3), questions=3, gang_size=6, requests=2)
     assert (explained.bench, scheduled.bench) == ("explain", "schedule")
     assert explained.figures["pending"] == 8
     assert (explained.figures["job_count"], explained.figures["pod_count"]) == (3, 3)
@@ -108,5 +108,5 @@ def test_a_replayed_cluster_places_all_that_came_and_lets_it_go() -> None:
     figures = replay(Size(8, 1, 4, classes=3), periods=150).figures
     # There is room for 64 gangs, and the first end after a minute: others follow them.
     assert 64 * 4 < int(str(figures["decisions"])) < 150 * 8
-    assert figures["pods_a_period"] == 8
+    assert figures["pods_per_period"] == 8
     assert float(str(figures["times_real_time"])) > 0

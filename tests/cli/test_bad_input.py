@@ -14,18 +14,18 @@ Capture = pytest.CaptureFixture[str]
 BAD_FILES: dict[str, tuple[str, str]] = {
     "malformed YAML": ("a: [1,\nb: 2\n", "file.yaml:3: invalid YAML"),
     "text": ("hello\n", "given where an object was expected; allowed: an object with apiVersion"),
-    "no objects": ("# nothing\n", "no objects in it"),
+    "no objects": ("# nothing\n", "contains no objects"),
     "no kind": ("metadata: {name: a}\n", "apiVersion: is missing"),
 }
 BAD_SCENARIOS: dict[str, tuple[dict[str, Any], str]] = {
     "conf missing": ({"conf": None}, "conf is missing; allowed: the text of a scheduler conf"),
     "cycles missing": ({"cycles": None}, "cycles is missing; allowed: a whole number from 1"),
-    "no cycles": ({"cycles": 0}, "cycles: 0 cannot be used; allowed: a whole number from 1"),
-    "true cycles": ({"cycles": True}, "cycles: True cannot be used"),
-    "objects": ({"objects": {}}, "objects: {} cannot be used; allowed: a list of Kubernetes"),
+    "no cycles": ({"cycles": 0}, "cycles: invalid value 0; allowed: a whole number from 1"),
+    "true cycles": ({"cycles": True}, "cycles: invalid value True"),
+    "objects": ({"objects": {}}, "objects: invalid value {}; allowed: a list of Kubernetes"),
     "unknown key": ({"expcet": []}, "unknown key 'expcet'; did you mean 'expect'?"),
     "short expect": ({"expect": []}, "expect: has 0 entries; allowed: 1, one per cycle"),
-    "odd expect": ({"expect": [{"binds": []}]}, "expect[0].binds: [] cannot be used; allowed"),
+    "odd expect": ({"expect": [{"binds": []}]}, "expect[0].binds: invalid value []; allowed"),
     "expect key": ({"expect": [{"bind": {}}]}, "expect[0]: key 'bind'; did you mean 'binds'?"),
     "both": ({"expect": [], "expect_any": []}, "has both expect and expect_any"),
     "conf is no YAML": ({"conf": "actions: ["}, "configuration line 1: invalid YAML"),
@@ -87,7 +87,7 @@ def test_a_bad_object_is_set_aside_by_name_and_the_rest_goes_on(
     assert "bind team/a-0 n1" in done.out
     negative, twice, absurd = done.err.splitlines()
     assert "Node n2: status.allocatable[cpu]: -4 is negative; allowed: zero or more" in negative
-    assert "Node n1: metadata.name: its name was given before" in twice
+    assert "Node n1: metadata.name: duplicate name, first used at" in twice
     assert "Node n3: allocatable[memory]:" in absurd
     assert all(line.endswith("(set aside)") for line in done.err.splitlines())
 

@@ -240,7 +240,7 @@ def test_asking_a_core_does_not_load_the_engine() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("team/job",), "name its kind: 'pumice explain job team/job' or 'pumice explain pod te"),
+        (("team/job",), "add the kind: 'pumice explain job team/job' or 'pumice explain pod te"),
         (("job/job",), "write 'pumice explain job NAMESPACE/job'"),
         (("jbo", "team/job"), "did you mean 'job'?"),
         (("job", "a/b/c"), "invalid name 'a/b/c'; allowed: NAMESPACE/NAME"),
@@ -282,7 +282,7 @@ def test_a_file_may_be_named_without_its_option(
     assert ended.code == 0
     ended = pumice(capsys, "schedule", "--inline")
     assert ended.code == 2
-    assert "name one with -f FILE" in ended.err
+    assert "add one with -f FILE" in ended.err
 
 
 async def test_a_shell_is_given_names_that_there_are(core: RunningCore, tmp_path: Path) -> None:

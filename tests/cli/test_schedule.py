@@ -145,7 +145,7 @@ async def test_a_job_that_is_not_there_yet_is_explained(
     ended = await ask("explain", "job", "team/train", "-f", file)
     assert ended.code == 0, ended
     assert ended.out.startswith("team/train waits")
-    assert "as it would be, seq" in ended.out
+    assert "hypothetical, seq" in ended.out
     unknown = await ask("explain", "job", "team/other", "-f", file)
     assert (unknown.code, "neither in the request nor in the cluster" in unknown.err) == (2, True)
 
@@ -177,7 +177,10 @@ def test_what_needs_a_core_is_refused_with_inline(
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [(("--nearest", "3"), "--nearest has no effect"), (("--eta",), "is for jobs that are there")],
+    [
+        (("--nearest", "3"), "--nearest cannot be used with"),
+        (("--eta",), "--eta needs an existing job"),
+    ],
 )
 def test_options_of_live_explanations_are_refused_with_a_manifest(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...], problem: str

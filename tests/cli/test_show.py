@@ -70,7 +70,7 @@ async def test_jobs_are_chosen_by_namespace_queue_and_phase(core: RunningCore, a
     assert await names("--phase", "completed") == []
     misspelt = await ask("show", "jobs", "--queue", "rd")
     assert misspelt.code == 0
-    assert "no queue 'rd'; there is red" in misspelt.err
+    assert "no queue 'rd'; similar names: red" in misspelt.err
     assert "None found." in misspelt.err
     wrong = await ask("show", "jobs", "--phase", "sleeping")
     assert (wrong.code, "'inqueue'" in wrong.err) == (2, True)

@@ -151,7 +151,7 @@ def test_a_family_can_be_picked(tmp_path: Path, capsys: Capture) -> None:
     assert (done.code, done.out) == (0, "1 passed, 0 failed\n")
     done = pumice(capsys, "simulate", "--check", "--family", "none", mine, other)
     assert done.code == 2
-    assert done.err == "pumice: no file is of the family 'none'; there are: other, tests\n"
+    assert done.err == "pumice: unknown family 'none'; families: other, tests\n"
 
 
 def test_the_corpus_is_checked_in_a_process() -> None:

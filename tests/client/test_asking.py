@@ -194,7 +194,11 @@ async def test_estimates_of_starts_come_with_the_answer(client: AsyncClient) -> 
         ("explain_job", {"name": "a/b/c"}, "'a/b/c' given; allowed: namespace/name"),
         ("explain_pod", {"name": 7}, "name: int given"),
         ("explain_job", {"name": "a", "nearest": "5"}, "nearest: str given"),
-        ("explain_job", {"name": "a", "manifest": JOB, "nearest": 5}, "nearest has no effect"),
+        (
+            "explain_job",
+            {"name": "a", "manifest": JOB, "nearest": 5},
+            "nearest cannot be used with",
+        ),
         ("explain_job", {"name": "a", "wait_seconds": -1}, "wait_seconds: -1 given"),
         ("list_jobs", {"phases": ["Waiting"]}, "unknown phase 'Waiting'; allowed: Pending"),
         ("list_jobs", {"phases": "Pending"}, "phases: str given; allowed: a list"),

@@ -66,7 +66,7 @@ def test_a_token_is_read_from_its_file_every_time(tmp_path: Path) -> None:
 def test_half_a_pair_of_tls_files_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "cert.pem"
     file.write_text("x")
-    with pytest.raises(SettingsError, match="go together"):
+    with pytest.raises(SettingsError, match="only one of tls_cert and tls_key is set; set both"):
         Client(ClientSettings(tls_cert=str(file)))
     with pytest.raises(SettingsError, match="No such file"):
         Client(ClientSettings(tls_ca=str(tmp_path / "none")))
@@ -81,7 +81,11 @@ def test_addresses_that_grpc_reads_are_taken(address: str) -> None:
 
 @pytest.mark.parametrize(
     ("held", "problem"),
-    [(b"", "is empty"), (b"a\nb", "contains spaces"), (b"\xff\xfe", "is not text")],
+    [
+        (b"", "is empty"),
+        (b"a\nb", "contains spaces"),
+        (b"\xff\xfe", "not text; the file must contain a token"),
+    ],
 )
 def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: str) -> None:
     file = tmp_path / "token"
@@ -92,9 +96,7 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: s
 
 def test_a_token_does_not_travel_to_another_machine_in_the_clear() -> None:
     far = "core.example:7461"
-    with pytest.raises(
-        SettingsError, match="would be sent without encryption; set tls_ca, or insecure"
-    ):
+    with pytest.raises(SettingsError, match="without TLS; set tls_ca, or set insecure"):
         Client(ClientSettings(address=far, token="t"))
     Client(ClientSettings(address=far, token="t", insecure=True)).close()
     for near in ("localhost:7461", "127.0.0.1:7461", "[::1]:7461", "unix:/run/core.sock"):

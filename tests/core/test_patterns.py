@@ -139,15 +139,15 @@ def test_names_that_kubernetes_does_not_allow_are_not_selected() -> None:
         ("(((){1000}){1000}){1000}", f"more than {MAX_PATTERN_STATES} states"),
         ("(a?){400}", f"more than {MAX_PATTERN_TRANSITIONS} transitions"),
         ("(" + "|" * 900 + "){900}", f"more than {MAX_PATTERN_TRANSITIONS} transitions"),
-        (r"(a)\1", "refers back"),
+        (r"(a)\1", "backreference"),
         ("n[[:none:]]", "unknown class"),
-        (r"\x{110000}", "which no character has"),
+        (r"\x{110000}", "invalid character code"),
         ("(?m)^n", "flag m"),
-        ("(?=a)b", "looks around"),
-        ("(?<!a)b", "looks around"),
+        ("(?=a)b", "lookaround"),
+        ("(?<!a)b", "lookaround"),
         ("a++", "possessive"),
         ("(?>a)", "possessive"),
-        ("(a)?(?(1)b|c)", "refers back"),
+        ("(a)?(?(1)b|c)", "backreference"),
     ],
 )
 def test_a_pattern_beyond_the_limits_is_refused(pattern: str, allowed: str) -> None:
@@ -179,7 +179,7 @@ def test_a_hyper_node_with_a_refused_pattern_keeps_its_last_version() -> None:
     engine = fill(Engine(), node("n1"), node("n2"), hyper_node("1$"))
     (rejection,) = engine.apply([Upserted(hyper_node("2$", r"(n)\1"))])
     assert str(rejection.error).startswith(
-        "HyperNode h: members[1].name_pattern: looks around, refers"
+        "HyperNode h: members[1].name_pattern: has a lookaround, a backreference"
     )
     engine.schedule(NOW_NS)
     assert engine.cache.hyper_node_tree.rows_of("h").tolist() == [True, False]

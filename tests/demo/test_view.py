@@ -26,7 +26,7 @@ ADDRESS = "unix:/tmp/pumice-demo-12345678/core.sock"
 
 
 def state(nodes: int, waiting: int) -> DemoState:
-    made = DemoState(core_is_away=False, session=12, bound=345, evicted=6)
+    made = DemoState(core_is_unavailable=False, session=12, bound=345, evicted=6)
     made.nodes = [
         Node.from_proto(
             NodeInfo(
@@ -99,7 +99,7 @@ def test_queues_are_readable_at_80_columns() -> None:
 
 
 def test_a_plain_line_says_the_same() -> None:
-    assert plain_line(DemoState(), 1.0) == "  1.0 s  the core is away"
+    assert plain_line(DemoState(), 1.0) == "  1.0 s  core unavailable"
     assert plain_line(state(2, 1), 3.0) == (
         "  3.0 s  session 12   345 bound, 6 evicted, 1 waiting; cpu 75% in use: research 12%"
     )

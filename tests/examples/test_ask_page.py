@@ -114,8 +114,8 @@ def test_the_limits_of_the_page_are_those_of_the_core() -> None:
     text = " ".join(section("From a program").split())
     megabytes = limits.frontend_message_bytes // 2**20
     assert (
-        f"{limits.trial_objects:,} objects and {megabytes} MiB per request or answer, "
-        f"{limits.trial_sessions:,} sessions, {limits.trial_timeout_ns // 10**9} s, four requests at "
-        f"work and {limits.trials_waiting} waiting"
+        f"{limits.trial_objects:,} objects and {megabytes} MiB per request or response, "
+        f"{limits.trial_sessions:,} sessions, {limits.trial_timeout_ns // 10**9} s, four requests in "
+        f"progress and {limits.trials_waiting} waiting"
     ) in text
     assert limits.trials_at_once == 4

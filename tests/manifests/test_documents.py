@@ -211,7 +211,7 @@ def test_duplicates_are_named_with_the_first_and_set_aside(tmp_path: Path) -> No
     found = translate_all(first, second)
     assert names(found) == ["node n1", "node n2", "node n3"]
     assert problems(found) == [
-        f"{second}:1: Node n1: metadata.name: its name was given before, at {first}:1"
+        f"{second}:1: Node n1: metadata.name: duplicate name, first used at {first}:1"
     ]
 
 
@@ -226,7 +226,7 @@ def test_two_objects_cannot_share_a_uid_and_two_kinds_can() -> None:
     )
     assert names(found) == ["node a", "namespace a"]
     assert problems(found) == [
-        "objects[1]: Node b: metadata.uid: its uid was given before, at objects[0]"
+        "objects[1]: Node b: metadata.uid: duplicate uid, first used at objects[0]"
     ]
 
 

@@ -93,7 +93,7 @@ def test_what_would_have_been_is_a_table_json_and_a_plot(
     command = ["replay", str(GOLDEN[0]), "--conf", str(packing)]
     assert run([*command, "--plot", str(plot)]) == 0
     text = capsys.readouterr().out
-    for word in ("old → new", "mean wait", "evicted", "pods waiting", "assumed:"):
+    for word in ("old → new", "mean wait", "evicted", "pods waiting", "assumptions:"):
         assert word in text
     assert plot.read_text().startswith("<svg ")
     assert run([*command, "--json"]) == 0
@@ -131,27 +131,33 @@ def test_a_redacted_copy_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["replay", "{}/none.pumice"], "none.pumice: No such file"),
         (["replay", "{}/text.pumice"], "is not a recording of pumice"),
-        (["replay", str(GOLDEN[0]), "--session", "99999"], "not in it whole; 1 to 168 are"),
+        (
+            ["replay", str(GOLDEN[0]), "--session", "99999"],
+            "no complete session 99999; complete sessions: 1 to 168",
+        ),
         (
             ["replay", str(GOLDEN[0]), "--until", "2020-01-01T00:00:00Z"],
-            "no session ran until then",
+            "no session until then",
         ),
         (
             ["replay", str(GOLDEN[0]), "--closed", "--until", "2020-01-01T00:00:00Z"],
             "contains no session before --until",
         ),
         (["replay", *map(str, GOLDEN), "--closed"], "of several clusters: demo, sim, walk"),
-        (["replay", *map(str, GOLDEN), "--session", "3"], "takes one recording at a time"),
+        (["replay", *map(str, GOLDEN), "--session", "3"], "accepts only one recording"),
         (["replay", "{}/empty"], "no file in this folder ends in .pumice"),
-        (["replay", str(GOLDEN[0]), "--diff", "--closed"], "does not go with --closed"),
-        (["replay", str(GOLDEN[0]), "--plot", "{}/x.svg"], "--plot goes with --conf"),
+        (["replay", str(GOLDEN[0]), "--diff", "--closed"], "cannot be used with --closed"),
+        (["replay", str(GOLDEN[0]), "--plot", "{}/x.svg"], "--plot needs a what-if run"),
         (["replay", str(GOLDEN[0]), "--diff", "--conf", "{}/fly"], "unknown action 'fly'"),
         (["replay", str(GOLDEN[0]), "--export-scenario", "{}/x"], "needs --session"),
         (["replay", str(GOLDEN[0]), "--conf", "{}/text.pumice"], "text: configuration"),
         (["record", "{}/x.rec", "--core", "unix:{}/none"], "must end in .pumice"),
         (["record", "{}/text.pumice", "--core", "unix:{}/none"], "already exists"),
         (["record", "{}/none/new.pumice", "--core", "unix:{}/none"], "not a folder"),
-        (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "tls_key go together"),
+        (
+            ["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"],
+            "only one of tls_cert and tls_key is set",
+        ),
         (["adapter", "replay", "{}/text.pumice", "--core", "unix:{}/none"], "not a recording"),
         (["demo", "--record", "{}/x.rec"], "must end in .pumice"),
         (["demo", "--record", "{}/none/x.pumice"], "none is not a folder"),
@@ -181,7 +187,7 @@ def test_a_torn_file_is_replayed_and_its_end_is_told(
     torn.write_bytes(GOLDEN[0].read_bytes()[: end + 9])
     code = run(["replay", str(torn)])
     text = capsys.readouterr().out
-    assert f"the frame at byte {end} is cut off" in text
+    assert f"the frame at byte {end} is truncated" in text
     assert code == 0
 
 
@@ -195,7 +201,7 @@ def test_a_file_of_two_runs_is_told_as_such_and_searched_in_both(
     assert capsys.readouterr().out.startswith("identical: 13 sessions (1 to 9, 1 to 4), ")
     assert run(["replay", str(path), "--session", "8"]) == 0
     assert run(["replay", str(path), "--session", "10"]) == 2
-    assert "session 10 is not in it whole; 1 to 9, 1 to 4 are" in capsys.readouterr().err
+    assert "no complete session 10; complete sessions: 1 to 9, 1 to 4" in capsys.readouterr().err
 
 
 def test_a_file_without_a_whole_session_says_so(
@@ -205,7 +211,7 @@ def test_a_file_without_a_whole_session_says_so(
     with Recording(walk_file) as held:
         torn.write_bytes(walk_file.read_bytes()[: held.frames()[1].offset_bytes])
     assert run(["replay", str(torn)]) == 2
-    assert capsys.readouterr().out == "nothing to compare: no session is in it whole\n"
+    assert capsys.readouterr().out == "nothing to compare: no complete session\n"
 
 
 def test_run_times_and_numbers_of_cpus_survive_redaction() -> None:

@@ -99,9 +99,9 @@ def test_a_damaged_frame_ends_the_recording_before_it(path: Path) -> None:
         (b"", "is empty"),
         (b"PK\x03\x04 something else", "is not a recording"),
         (b"\x89PUM", "is not a recording"),
-        (MAGIC[:-1] + b"\x07rest", "format 7, made by a newer pumice"),
+        (MAGIC[:-1] + b"\x07rest", "format 7 of a newer version of pumice"),
         (MAGIC, "does not begin with a header"),
-        (MAGIC + b"\xff" * 40, "impossible length"),
+        (MAGIC + b"\xff" * 40, "invalid length"),
     ],
 )
 def test_what_is_no_recording_is_refused_with_the_reason(
@@ -116,7 +116,7 @@ def test_what_is_no_recording_is_refused_with_the_reason(
 def test_a_header_of_another_format_is_refused(path: Path, version: int, age: str) -> None:
     with RecordingWriter(path) as writer:
         writer.write(header(version=version))
-    with pytest.raises(RecordingError, match=f"format {version}, made by {age} pumice"):
+    with pytest.raises(RecordingError, match=f"format {version} of {age} version of pumice"):
         Recording(path)
 
 
@@ -230,6 +230,6 @@ def test_a_file_of_somebody_else_is_not_written_into(path: Path, content: bytes)
 def test_a_file_is_written_by_one_at_a_time(path: Path) -> None:
     with RecordingWriter(path) as writer:
         writer.write(header())
-        with pytest.raises(RecordingError, match="is being written already"):
+        with pytest.raises(RecordingError, match="is in use"):
             RecordingWriter(path)
     RecordingWriter(path).close()

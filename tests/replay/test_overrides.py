@@ -120,16 +120,16 @@ def test_every_kind_of_object_is_changed() -> None:
     ("text", "said"),
     [
         ("queues/q=3", "expected queues/NAME/FIELD=VALUE"),
-        ("queue/q/weight=3", "allowed are queues/NAME/FIELD=VALUE"),
-        ("queues/q/weight", "allowed are"),
+        ("queue/q/weight=3", "allowed: queues/NAME/FIELD=VALUE"),
+        ("queues/q/weight", "invalid override; allowed: "),
         ("queues/q/weight=0", "from 1 to 65535"),
         ("queues/q/weight=four", "a whole number"),
-        ("queues/q/wait=4", "fields of a queue are capability/RESOURCE"),
+        ("queues/q/wait=4", "unknown field; allowed: capability/RESOURCE"),
         ("queues/q/state=Ajar", "expected Open or Closed"),
         ("queues/q/capability/cpu=-1", "negative"),
         ("queues/q/capability/cpu=many", "many"),
         ("nodes/n/unschedulable=yes", "expected true or false"),
-        ("nodes/n/taints=x", "fields of a node are"),
+        ("nodes/n/taints=x", "unknown field; allowed: allocatable/RESOURCE"),
         ("quotas/team/cpu=3", "expected quotas/NAMESPACE/NAME/RESOURCE=VALUE"),
         ("priorities/high=99999999999", "a whole number"),
     ],
@@ -141,7 +141,7 @@ def test_an_override_that_cannot_be_is_refused(text: str, said: str) -> None:
 
 def test_an_override_of_nothing_is_refused(crowded: Path) -> None:
     with pytest.raises(
-        CandidateError, match="queues/b: the recording has no such object; it has a"
+        CandidateError, match="queues/b: matches no object of the recording; it has a"
     ):
         asked(crowded, {"queues/b/weight": 2})
     with pytest.raises(CandidateError, match="nodes/x"):
@@ -172,7 +172,7 @@ def test_a_candidate_file_has_all_of_it(
         ("eager: 3", "eager: expected true or false"),
         ("set: [", "invalid YAML"),
         ("schedulePeriod: 0", "from 0.01 to 3600"),
-        ("{conf: '', confFile: x}", "exclude each other"),
+        ("{conf: '', confFile: x}", "cannot be used together"),
         ("addNodes: {n1: none}", "copies of node n1"),
         ("set: {queues/a/weight: -1}", "from 1 to 65535"),
     ):

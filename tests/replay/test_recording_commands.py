@@ -104,9 +104,9 @@ def test_a_recording_twice_is_refused(
 ) -> None:
     twice = [str(thirds[1]), str(thirds[1])]
     assert run(["recording", "join", *twice, "-o", str(tmp_path / "x.pumice")]) == 2
-    assert "give each recording once" in told(capsys)
+    assert "name each recording only once" in told(capsys)
     assert run(["replay", *twice, "--closed"]) == 2
-    assert "give each recording once" in told(capsys)
+    assert "name each recording only once" in told(capsys)
 
 
 def test_a_folder_is_read_to_its_end(
@@ -211,10 +211,10 @@ def test_a_hash_of_a_name_depends_on_the_key_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["cut", str(DEMO), "-o", "{}/x.pumice"], "say what to cut"),
+        (["cut", str(DEMO), "-o", "{}/x.pumice"], "nothing selected"),
         (["cut", str(DEMO), "-o", "{}/x.rec", "--queue", "default"], "must end in .pumice"),
-        (["cut", str(DEMO), "-o", "{}/there.pumice", "--queue", "default"], "is there already"),
-        (["cut", str(DEMO), "-o", "{}/x.pumice", "--queue", "nobody"], "no job would be left"),
+        (["cut", str(DEMO), "-o", "{}/there.pumice", "--queue", "default"], "already exists"),
+        (["cut", str(DEMO), "-o", "{}/x.pumice", "--queue", "nobody"], "the selection has no jobs"),
         (
             ["cut", str(DEMO), "-o", "{}/x.pumice", "--from", "2031-01-01T00:00:00Z"],
             "contains no session at or after",

@@ -299,10 +299,10 @@ def test_a_torn_recording_is_replayed_as_far_as_it_is_whole(
         found = compare_recording(held)
     assert found.identical
     assert 10 < found.sessions < 40
-    assert "is cut off" in found.ending
-    with pytest.raises(AssertionError, match="is cut off"):
+    assert "is truncated" in found.ending
+    with pytest.raises(AssertionError, match="is truncated"):
         assert_replay_identical(torn, strict=True)
-    with pytest.warns(RecordingWarning, match="is cut off"):
+    with pytest.warns(RecordingWarning, match="is truncated"):
         assert_replay_identical(torn)
 
 

@@ -70,7 +70,7 @@ def test_time_ends_a_search_after_the_base(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = tuned(tmp_path / "a", capsys, "--minutes", "0.00001")
-    assert found["ended"] == "the budget of time is used up"
+    assert found["ended"] == "the time limit is reached"
     assert len(found["evaluations"]) == 1
 
 
@@ -135,7 +135,7 @@ def test_switches_turn_around_what_the_base_has() -> None:
         (["--goal", "speed"], "unknown goal 'speed'"),
         (["--vary", "queues/a/weight"], "expected PATH=VALUE,VALUE"),
         (["--vary", "queues/a/weight=0"], "from 1 to 65535"),
-        (["--vary", "queues/a/weight=3"], "queues/a: the recording has no such object"),
+        (["--vary", "queues/a/weight=3"], "queues/a: matches no object of the recording"),
         (["--conf", "{}/list.yaml"], "expected a mapping with actions"),
         (["--into", "{}"], "is not empty"),
     ],

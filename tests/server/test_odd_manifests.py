@@ -141,7 +141,7 @@ def test_lists_stand_for_their_items(document: Any) -> None:
 def test_one_name_twice_is_an_error() -> None:
     result = answered(job("a"), job("a"))
     assert [(each.job, each.verdict) for each in result.jobs] == [("team/a", "invalid")]
-    assert "its name was given before, at job.yaml:" in result.errors[0].problem
+    assert "duplicate name, first used at job.yaml:" in result.errors[0].problem
 
 
 def test_a_claim_that_does_not_exist_is_not_for_ever() -> None:

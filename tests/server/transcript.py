@@ -76,9 +76,9 @@ async def converse(core: RunningCore) -> list[str]:
         capabilities=[cluster_service_pb2.CAPABILITY_EVICT],
     )
     wire = Transcript(adapter, lines)
-    wire.say("The adapter says who it is. The core does not know this incarnation.")
+    wire.say("The adapter identifies itself. The core does not know this incarnation.")
     await adapter.connect()
-    wire.say("Everything there is, between two markers. The end marker carries the digests.")
+    wire.say("All objects, between two markers. The end marker contains the digests.")
     await adapter.snapshot([queue(), node("n1")], configuration(source="ConfigMap ns/conf"))
     # The first session, which decides nothing, must not see the job.
     await core.session(1, "production")
@@ -88,11 +88,13 @@ async def converse(core: RunningCore) -> list[str]:
     wire.say("A session ran: both pods are bound, as one gang. The PodGroup's new status follows.")
     decisions = await adapter.decisions()
     await adapter.next("status_batch")
-    wire.say("The adapter has bound both pods. It reports the outcomes and what it sees now.")
+    wire.say(
+        "The adapter has bound both pods. It reports the outcomes and the new state of the pods."
+    )
     await report(adapter, decisions)
-    wire.say("Now and then the adapter sends its digests. Nothing comes back when they agree.")
+    wire.say("The adapter sends its digests at intervals. The core does not respond if they agree.")
     await adapter.digest()
-    wire.say("Here the adapter says that it holds two nodes. The core asks for that kind again.")
+    wire.say("Here the adapter reports two nodes. The core requests that kind again.")
     adapter.sums.put(object_pb2.KIND_NODE, "node-n2", 99)
     await adapter.digest()
     await adapter.next("resync")
@@ -117,11 +119,13 @@ async def resume(core: RunningCore, adapter: ScriptedAdapter, lines: list[str]) 
     again.hello.last_acknowledged_seq = adapter.seq
     again.hello.digests.extend(adapter.sums.write())
     wire = Transcript(again, lines)
-    wire.say("The stream breaks. The adapter comes back with what it holds, and goes on.")
+    wire.say(
+        "The stream breaks. The adapter connects again with its digests, and the stream resumes."
+    )
     await again.connect()
-    wire.say("Statuses that no upsert has confirmed are sent once more.")
+    wire.say("Statuses that no upsert has confirmed are sent again.")
     await again.next("status_batch")
-    wire.say("The core ends.")
+    wire.say("The core shuts down.")
     draining = asyncio.ensure_future(core.server._adapters.drain())
     await again.next("go_away")
     await draining

@@ -82,14 +82,17 @@ Mistake = Callable[[Cluster], object]
 @pytest.mark.parametrize(
     ("mistake", "said"),
     [
-        (lambda c: c.job("a").job("a"), "job default/a: is there already"),
-        (lambda c: c.queue("q", wieght=2), "queue q: has no field wieght; allowed: weight"),
-        (lambda c: c.job("a", priority_class="hihg"), "no priority class hihg; there are: high"),
+        (lambda c: c.job("a").job("a"), "job default/a: already exists"),
+        (lambda c: c.queue("q", wieght=2), "queue q: unknown field wieght; allowed: weight"),
+        (lambda c: c.job("a", priority_class="hihg"), "unknown priority class hihg; allowed: high"),
         (lambda c: c.job("a", cpu="four"), "'four' is not a quantity"),
-        (lambda c: c.finish("a"), "job default/a: no pod of it runs"),
-        (lambda c: c.remove_job("a"), "pod group default/a: is not there"),
-        (lambda c: c.remove_node("n9"), "node n9: is not there"),
-        (lambda c: c.manifest({**NODE, "kind": "ConfigMap"}), "ConfigMap is not read"),
+        (lambda c: c.finish("a"), "job default/a: has no running pod"),
+        (lambda c: c.remove_job("a"), "pod group default/a: does not exist"),
+        (lambda c: c.remove_node("n9"), "node n9: does not exist"),
+        (
+            lambda c: c.manifest({**NODE, "kind": "ConfigMap"}),
+            "scheduling does not read objects of kind ConfigMap",
+        ),
         (lambda c: c.manifests("nowhere.yaml"), "nowhere.yaml: No such file"),
         (lambda _: cluster("actions: fly"), "configuration: actions: unknown action 'fly'"),
         (lambda _: cluster("scheduler.yaml"), "configuration: the file: must be a mapping"),
@@ -107,7 +110,7 @@ def test_a_configuration_that_nobody_could_use_does_not_pass_for_identical() -> 
 
 def test_a_folder_that_is_not_there_is_no_folder_without_recordings(tmp_path: Path) -> None:
     assert recordings_in(tmp_path) == []
-    with pytest.raises(NotADirectoryError, match="nowhere: is no folder"):
+    with pytest.raises(NotADirectoryError, match="nowhere: not a folder"):
         recordings_in(tmp_path / "nowhere")
 
 
@@ -117,7 +120,7 @@ CYCLE = {"binds": {"default/a-0": "n1"}, "evicts": [], "podgroups": {}}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is not a scenario: line 1"),
+        ("{", "not a scenario: line 1"),
         ("[]", "conf is missing"),
         ('{"conf": "actions: fly"}', "unknown action 'fly'"),
         (json.dumps({"conf": "", "cycles": 2, "expect": [CYCLE]}), "has 1 entries; allowed: 2"),

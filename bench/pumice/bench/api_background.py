@@ -1,4 +1,4 @@
-"""The background of a cluster on a real API server: what it holds and what goes on beside the workload."""
+"""The background of a cluster on a real API server: objects besides the workload, and heartbeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pumice.bench.clusters import Size
 ZONE = "topology.kubernetes.io/zone"
 _WEB = "web"
 _PERIOD_SECONDS = 10.0
-# One node in so many is cordoned, or has a pod of the web application; one job in so many has a
+# One node in 50 is cordoned; one node in 10 has a pod of the web application; one job in 10 has a
 # Service and a disruption budget.
 _CORDONED_IN, _WEB_IN, _SERVICE_IN = 50, 10, 10
 _IMAGES, _IMAGES_PER_NODE = 200, 30
@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 
 def nodes(size: Size) -> Iterator[Body]:
-    """Nodes as kubelets report them, with room for the pods of the system."""
+    """Nodes as kubelets report them, with capacity for system pods."""
     chance = random.Random(size.seed)
     images = [
         {
@@ -58,7 +58,7 @@ def nodes(size: Size) -> Iterator[Body]:
 
 
 async def create(api: ApiSession, size: Size) -> None:
-    """Creates what is there before the first job: DNS, a pod on each node, and an application."""
+    """Creates the objects that exist before the first job: DNS, a DaemonSet, an application."""
     spaces = ({"metadata": {"name": name}} for name in (SYSTEM, _WEB))
     await api_server.create_missing(api, "/api/v1/namespaces", spaces)
     names = [node["metadata"]["name"] for node in api_server.nodes(size)]
@@ -96,7 +96,7 @@ async def create(api: ApiSession, size: Size) -> None:
 
 
 async def add_services(api: ApiSession, size: Size, prefix: str) -> None:
-    """Creates Services and disruption budgets of some jobs, before the pods of the jobs."""
+    """Creates Services and disruption budgets for some jobs, before the pods of the jobs."""
     some = [group["metadata"]["name"] for group in api_server.groups(size, prefix)][::_SERVICE_IN]
     labels = {name: {"job": name} for name in some}
     await api_server.create(api, _services(NAMESPACE), (_service(*each) for each in labels.items()))
@@ -115,8 +115,8 @@ async def clear(api: ApiSession) -> None:
 
 
 @asynccontextmanager
-async def surrounded(api: ApiSession, size: Size, kubeconfig: str) -> AsyncIterator[None]:
-    """Nodes, with the background if there is to be one."""
+async def with_nodes(api: ApiSession, size: Size, kubeconfig: str) -> AsyncIterator[None]:
+    """Creates the nodes, and the background if the size has one; removes the background at the end."""
     if not size.has_background:
         await api_server.create(api, NODES, api_server.nodes(size))
         yield
@@ -132,7 +132,7 @@ async def surrounded(api: ApiSession, size: Size, kubeconfig: str) -> AsyncItera
 
 @asynccontextmanager
 async def heartbeats(kubeconfig: str, size: Size) -> AsyncIterator[None]:
-    """While it is open, every node reports its status every ten seconds, over connections of its own."""
+    """Every node reports its status every ten seconds in this context, over separate connections."""
     async with api_server.opened(kubeconfig) as api:
         task = asyncio.create_task(_report(api, size))
         try:
@@ -143,7 +143,7 @@ async def heartbeats(kubeconfig: str, size: Size) -> AsyncIterator[None]:
 
 
 async def _report(api: ApiSession, size: Size) -> None:
-    """Sends the reports when they are due, as kubelets do: none waits for another one."""
+    """Sends each report when it is due, as kubelets do; no report waits for another."""
     names = [node["metadata"]["name"] for node in api_server.nodes(size)]
     interval = _PERIOD_SECONDS / len(names)
     began, number = time.monotonic(), 0
@@ -156,13 +156,13 @@ async def _report(api: ApiSession, size: Size) -> None:
             if name not in busy:
                 busy.add(name)
                 reports.create_task(_report_one(api, name, number, busy))
-            # Reports that are late by more than a second are left out, not made up for.
+            # A report that is more than a second late is skipped, not sent later.
             number = max(number + 1, int((time.monotonic() - began - 1.0) / interval))
 
 
 async def _report_one(api: ApiSession, name: str, number: int, busy: set[str]) -> None:
     body = {"metadata": {"annotations": {REPORTS_ANNOTATION: str(number)}}}
-    # A report that fails is like one that a kubelet misses.
+    # A failed report is like a missed heartbeat of a kubelet.
     with suppress(KubernetesError):
         await api.call(
             "PATCH",

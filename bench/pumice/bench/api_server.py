@@ -1,4 +1,4 @@
-"""A real API server for benchmarks: creation of objects, bare bindings, counts of requests."""
+"""Requests of benchmarks to a real API server: object creation, bare bindings, request counts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Binds:
 
 
 async def all_of(calls: Iterable[Awaitable[object]]) -> None:
-    """Runs several coroutines at a time, started in order."""
+    """Runs coroutines with bounded concurrency, started in order."""
     waiting = iter(calls)
 
     async def work() -> None:
@@ -121,7 +121,7 @@ async def clear(api: ApiSession, *paths: str) -> None:
 
 
 async def create_missing(api: ApiSession, path: str, bodies: Iterable[dict[str, Any]]) -> None:
-    """Creates objects of which some may be there."""
+    """Creates objects; skips those that exist."""
     for body in bodies:
         try:
             await create(api, path, [body])
@@ -131,7 +131,7 @@ async def create_missing(api: ApiSession, path: str, bodies: Iterable[dict[str, 
 
 
 async def cpu_seconds(api: ApiSession) -> float:
-    """CPU seconds of the API server since it started, without those of etcd."""
+    """CPU seconds of the API server since it started, without etcd."""
     found = _CPU.search(await _metrics(api))
     return 0.0 if found is None else float(found[1])
 
@@ -141,7 +141,7 @@ async def _metrics(api: ApiSession) -> str:
 
 
 async def writes(api: ApiSession) -> int:
-    """The server's count of write requests, without those that report about nodes."""
+    """The server's count of write requests, without node heartbeats."""
     return sum(
         int(float(count))
         for resource, verb, count in _COUNTER.findall(await _metrics(api))
@@ -204,7 +204,7 @@ def pods(size: Size, prefix: str, scheduler: str) -> Iterator[dict[str, Any]]:
 
 
 def bindings(api: ApiSession, size: Size, prefix: str) -> Iterator[Awaitable[object]]:
-    """The binding requests of a scheduler without any computation."""
+    """The binding requests of a scheduler that computes nothing."""
     for number, pod in enumerate(pods(size, prefix, "")):
         name = pod["metadata"]["name"]
         node = f"node-{number % size.nodes:05}"

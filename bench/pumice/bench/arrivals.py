@@ -1,4 +1,4 @@
-"""From a pod's creation to its bind on a real API server, while pods arrive at some rate."""
+"""Latency from a pod's creation to its bind on a real API server, at a given rate of arrivals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pumice.bench.scheduler import scheduling
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """So many pods a second, in gangs, and how many gangs in all."""
+    """A rate of arriving pods, and the total number of gangs."""
 
     pods_per_second: int
     gangs: int
@@ -29,7 +29,7 @@ QUICK_ARRIVALS = (Arrivals(100, 40),)
 
 @dataclass(frozen=True, slots=True)
 class _Created:
-    """When each pod was created, and when the last pod of its gang was."""
+    """Creation times by pod name: of the pod itself, and of the last pod of its gang."""
 
     pods: dict[str, float]
     gangs: dict[str, float]
@@ -59,7 +59,7 @@ async def arrivals(
 
 
 async def _arrive_at(api: ApiSession, size: Size, rate: Arrivals) -> _Created:
-    """Creates gangs at equal distances, whether or not earlier ones are created by then."""
+    """Creates gangs at equal intervals, without waiting for earlier creations to finish."""
     created = _Created({}, {})
     began = time.perf_counter()
     tasks: list[asyncio.Task[None]] = []
@@ -81,7 +81,7 @@ async def _arrive(api: ApiSession, size: Size, prefix: str, created: _Created) -
         created.pods[pod["metadata"]["name"]] = time.perf_counter()
 
     await asyncio.gather(*(create(pod) for pod in pods))
-    # The gang is there when its last pod is.
+    # A gang can be scheduled once its last pod exists.
     now = time.perf_counter()
     created.gangs.update((pod["metadata"]["name"], now) for pod in pods)
 
@@ -92,7 +92,7 @@ def _result(size: Size, rate: Arrivals, created: _Created, binds: Binds) -> Resu
     figures = {
         "nodes": size.nodes,
         "pods": len(gangs),
-        **size.setting,
+        **size.background_figures,
         "gang_size": size.size,
         "pods_per_second": rate.pods_per_second,
         "p50_ms": round(1000 * gangs[len(gangs) // 2], 1),

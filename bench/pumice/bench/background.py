@@ -1,9 +1,9 @@
-"""What a real cluster holds beside the workload of a benchmark.
+"""The background of a generated cluster: objects that real clusters have besides batch jobs.
 
-Everything follows from the seed: Services, DNS with anti-affinity, a DaemonSet, tenants' Services
+The seed determines all of them: Services, DNS with anti-affinity, a DaemonSet, tenants' Services
 that select pods of jobs, a web application with preferred anti-affinity, disruption budgets, quotas,
-images and annotations of nodes, nodes that are cordoned or just registered, and single, best-effort
-and finished pods.
+images and annotations of nodes, cordoned and newly registered nodes, and single, best-effort and
+finished pods.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ MIB = 2**20
 SYSTEM = "kube-system"
 HOSTNAME = "kubernetes.io/hostname"
 REPORTS_ANNOTATION = "volcano.sh/last-report"
-# What the DaemonSet, DNS and the web application may use of a node, beyond the workload.
+# Extra capacity of a node for the DaemonSet, DNS and the web application.
 SYSTEM_MILLI_CPU, SYSTEM_MEMORY = 1000, 1024 * MIB
-# One node in so many is cordoned, just registered, or has a pod of the web application.
+# One node in N is cordoned, newly registered, or has a pod of the web application.
 _CORDONED_IN, _REGISTERED_IN, _WEB_IN = 50, 100, 10
-# A Service for one job in so many, as the plugin svc of Volcano's controller makes it.
+# One job in N has a Service, as the plugin svc of Volcano's job controller creates it.
 _SERVICE_IN = 10
-# A single pod, a best-effort pod and a finished pod for so many jobs.
+# One single pod, best-effort pod and finished pod per N jobs.
 _SINGLE_IN, _BEST_EFFORT_IN, _FINISHED_IN = 50, 50, 20
 _IMAGES, _IMAGES_PER_NODE = 200, 30
-# One heartbeat in so many shows other images.
+# One heartbeat in N reports other images.
 _PULLS_IN = 10
 
 
@@ -63,7 +63,7 @@ def matching(**labels: str) -> LabelSelector:
 
 
 class Background:
-    """The background of one cluster."""
+    """Generates the background of one cluster."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -74,7 +74,7 @@ class Background:
             )
             for number in range(_IMAGES)
         ]
-        # Few nodes have lists of their own: they run the same DaemonSets and jobs.
+        # Nodes share image lists, because they run the same DaemonSets and jobs.
         self._image_lists = [
             tuple(self._random.sample(images, _IMAGES_PER_NODE)) for _ in range(_IMAGES)
         ]
@@ -83,7 +83,7 @@ class Background:
     # Nodes.
 
     def node(self, node: Node, number: int) -> Node:
-        """A node as a kubelet reports it, with room for the pods of the system."""
+        """The node as a kubelet reports it, with capacity for system pods."""
         more = {"cpu": SYSTEM_MILLI_CPU, "memory": SYSTEM_MEMORY, "pods": 10}
         offered = tuple((name, amount + more.get(name, 0)) for name, amount in node.allocatable)
         labels = {
@@ -103,14 +103,14 @@ class Background:
         )
 
     def registered_nodes(self, count: int) -> Iterator[Node]:
-        """Nodes that have just come, and have reported no amounts yet."""
+        """Newly registered nodes, which have not reported their resources yet."""
         taint = Taint("node.kubernetes.io/not-ready", "", TaintEffect.NO_SCHEDULE)
         for number in range(count // _REGISTERED_IN):
             name = f"node-new-{number:04d}"
             yield Node(f"uid-{name}", name, labels={HOSTNAME: name}, taints=(taint,))
 
     def heartbeats(self, nodes: Sequence[Node], count: int, round_number: int) -> Iterator[Delta]:
-        """Reports of so many nodes, as they come in a second; one in ten shows other images."""
+        """Heartbeats of ``count`` nodes; one in ten reports other images."""
         first = round_number * count
         for number in range(first, first + count):
             node = nodes[number % len(nodes)]
@@ -124,13 +124,13 @@ class Background:
             )
 
     def spec(self, spec: PodSpec, number: int) -> PodSpec:
-        """The spec with the image of a container."""
+        """The spec with a container image."""
         return replace(spec, images=(f"registry.local/team/app-{number % _IMAGES}:v1",))
 
     # Everything else.
 
     def cluster(self, names: Sequence[str]) -> Iterator[ClusterObject]:
-        """The system and the tenants' applications on the nodes of these names."""
+        """System pods and tenants' applications on the nodes with these names."""
         for namespace in ("default", SYSTEM, "web"):
             yield Namespace(f"uid-{namespace}", namespace, {"name": namespace})
         yield Workload("uid-svc-kubernetes", "Service", "default", "kubernetes")
@@ -153,7 +153,7 @@ class Background:
             yield _running(SYSTEM, f"agent-{node}", spec, node, labels)
 
     def _web(self, names: Sequence[str]) -> Iterator[ClusterObject]:
-        """An application of another scheduler that prefers not to share nodes."""
+        """An application of another scheduler, with preferred anti-affinity between its pods."""
         labels = {"app": "web"}
         selector = matching(**labels)
         yield Workload("uid-svc-web", "Service", "web", "web", selector)
@@ -165,7 +165,7 @@ class Background:
             yield _running("web", f"web-{number}", spec, node, labels)
 
     def tenants(self, namespace: str, jobs: Sequence[str]) -> Iterator[ClusterObject]:
-        """What tenants have beside their jobs: Services, disruption budgets and a quota."""
+        """Objects of tenants besides their jobs: Services, disruption budgets and a quota."""
         yield Namespace(f"uid-{namespace}", namespace, {"name": namespace})
         hard = (("requests.cpu", 10**12), ("requests.memory", 10**18), ("pods", 10**9))
         used = (("requests.cpu", 10**6), ("requests.memory", 10**12), ("pods", 10**4))
@@ -181,7 +181,7 @@ class Background:
     # Pods among the gangs.
 
     def pending_pods(self, namespace: str, jobs: int, queue: str) -> Iterator[ClusterObject]:
-        """Single and best-effort pods that have just come."""
+        """New single and best-effort pods."""
         single = replace(_spec(500, 512 * MIB), scheduler_name="volcano")
         best_effort = replace(
             _spec(0, 0),
@@ -198,7 +198,7 @@ class Background:
     def finished_pods(
         self, namespace: str, names: Sequence[str], jobs: int, queue: str
     ) -> Iterator[ClusterObject]:
-        """Jobs that are done and not yet deleted."""
+        """Completed jobs that are not deleted yet."""
         spec = replace(_spec(1000, 1024 * MIB), scheduler_name="volcano")
         for number in range(jobs // _FINISHED_IN):
             name = f"done-{number:05d}"
@@ -217,7 +217,7 @@ class Background:
 
 
 def pending_count(jobs: int) -> int:
-    """How many pods ``pending_pods`` makes."""
+    """The number of pods that ``pending_pods`` generates."""
     return jobs // _SINGLE_IN + jobs // _BEST_EFFORT_IN
 
 

@@ -1,8 +1,7 @@
-"""The bare writes of Jobs: what must be written until they run, whoever writes it.
+"""The bare writes of Jobs: the writes that any controller needs until the Jobs run.
 
-The objects are those that the controllers make, byte for byte but for names and times. Bodies are
-encoded before the time is taken. They hold a fixed uid, which is replaced by the one that the API
-server gave to the Job.
+The bodies equal those of pumice's controllers, except for names and times. They are encoded before
+the measurement, with a placeholder uid that is replaced by the uid of the created Job.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class _Created(msgspec.Struct):
 
 @dataclass(slots=True)
 class BareJob:
-    """The bodies of one Job and of what follows from it."""
+    """The encoded bodies of one Job, its PodGroup and its pods."""
 
     name: str
     body: bytes

@@ -1,7 +1,7 @@
-"""Cases with thresholds on counted work: the counts are the same on every machine, so a test can check them.
+"""Cases with bounds on counted work. Counts are the same on every machine, so a test checks them.
 
-``bench/cases.yaml`` names a benchmark, a small size, what must come out and how often the engine may
-do something at most, with the compiled kernel and without it.
+A case in ``bench/cases.yaml`` has a benchmark, a small size, expected figures, and upper bounds on
+counts of work, which hold with and without the compiled kernel.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import yaml
 
 from pumice.bench.catalogue import ENGINE_BENCHES
 from pumice.bench.clusters import Size
-from pumice.bench.engines import computing
-from pumice.bench.resting import waiting_gangs
+from pumice.bench.engines import using_kernel
 from pumice.bench.results import Result
+from pumice.bench.steady_state import waiting_gangs
 
-# The cases are in the source tree only; an installed package has none.
+# The file exists in the source tree only, not in an installed package.
 CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
 COUNTS = (
     "candidates_scored",
@@ -38,17 +38,17 @@ COUNTS = (
     "tasks_tried",
     "rows_tried_in_vain",
 )
-WORDS = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
-# Margin of a new bound over the count.
+VARIABLES = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
+# The ratio of a new bound to the count.
 MARGIN = 1.2
 
 
 class CasesError(Exception):
-    """An invalid file of cases. The message names the case, the field and what is allowed."""
+    """An invalid file of cases. The message names the case, the field and the allowed values."""
 
 
 class CaseSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As in ``pumice bench --nodes N --jobs J …``."""
+    """The size of a case, with the options of ``pumice bench`` as fields."""
 
     nodes: int
     jobs: int
@@ -76,15 +76,15 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: CaseSize
     # Figures with their exact values.
     expect: dict[str, int | float | str]
-    # Counts of work, each a number or a product such as ``1.2 * classes * nodes``.
+    # Upper bounds on counts of work: a number, or a product such as ``1.2 * classes * nodes``.
     at_most: dict[str, int | float | str]
 
-    def run(self, way: str) -> Result:
-        with computing(way):
+    def run(self, kernel_name: str) -> Result:
+        with using_kernel(kernel_name):
             return ENGINE_BENCHES[self.bench](self.size.read())
 
     def problems(self, result: Result) -> list[str]:
-        """The problems of a result, each as a sentence."""
+        """The differences from ``expect`` and the exceeded bounds of a result, as messages."""
         size, found = self.size.read(), []
         for name, text in self.expect.items():
             wanted, figure = product(text, size), result.figures.get(name)
@@ -94,7 +94,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             bound, got = product(text, size), result.work.get(name, 0)
             if got > bound:
                 found.append(
-                    f"case {self.name}: {name} is {got}, and at most {bound:g} ({text}) is allowed"
+                    f"case {self.name}: {name} is {got}; the maximum is {bound:g} ({text})"
                 )
         return found
 
@@ -109,7 +109,7 @@ def read_cases(path: Path = CASES) -> list[Case]:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         cases = msgspec.convert(content, _File).cases
     except OSError as error:
-        raise CasesError(f"{path}: {error.strerror}; say where the cases are") from error
+        raise CasesError(f"{path}: {error.strerror}; set --file to a file of cases") from error
     except yaml.YAMLError as error:
         raise CasesError(f"{path}: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
@@ -118,7 +118,7 @@ def read_cases(path: Path = CASES) -> list[Case]:
     for case in cases:
         _check(path, case)
         if case.name in seen:
-            raise CasesError(f"{path}: case {case.name}: name: there are two of it")
+            raise CasesError(f"{path}: case {case.name}: duplicate name")
         seen.add(case.name)
     return cases
 
@@ -127,15 +127,17 @@ def _check(path: Path, case: Case) -> None:
     where = f"{path}: case {case.name}"
     if case.bench not in ENGINE_BENCHES:
         known = ", ".join(ENGINE_BENCHES)
-        raise CasesError(f"{where}: bench: {case.bench!r} is none of {known}")
+        raise CasesError(f"{where}: bench: unknown benchmark {case.bench!r}; allowed: {known}")
     for name in ("nodes", "jobs", "size", "queues", "classes"):
         if getattr(case.size, name) < 1:
             raise CasesError(f"{where}: size.{name}: must be 1 or more")
     if not case.at_most:
-        raise CasesError(f"{where}: at_most: must hold one of {', '.join(COUNTS)}")
+        raise CasesError(f"{where}: at_most: empty; needs at least one of {', '.join(COUNTS)}")
     for count in case.at_most:
         if count not in COUNTS:
-            raise CasesError(f"{where}: at_most: {count!r} is none of {', '.join(COUNTS)}")
+            raise CasesError(
+                f"{where}: at_most: unknown count {count!r}; allowed: {', '.join(COUNTS)}"
+            )
     for part, bounds in (("expect", case.expect), ("at_most", case.at_most)):
         for name, text in bounds.items():
             try:
@@ -144,7 +146,7 @@ def _check(path: Path, case: Case) -> None:
                 raise CasesError(f"{where}: {part}.{name}: {error}") from error
 
 
-def _worth(size: Size) -> Mapping[str, int]:
+def _variables(size: Size) -> Mapping[str, int]:
     return {
         "nodes": size.nodes,
         "jobs": size.jobs,
@@ -157,24 +159,24 @@ def _worth(size: Size) -> Mapping[str, int]:
 
 
 def product(text: float | str, size: Size) -> float:
-    """A number, or numbers and words of the size with ``*`` between them."""
-    worth, total = _worth(size), 1.0
+    """The value of a bound: a product of numbers and variables of the size."""
+    variables, total = _variables(size), 1.0
     for factor in str(text).split("*"):
         word = factor.strip()
-        if word in worth:
-            total *= worth[word]
+        if word in variables:
+            total *= variables[word]
         elif re.fullmatch(r"\d+(\.\d+)?", word):
             total *= float(word)
         else:
-            raise ValueError(f"{word!r} is neither a number nor one of {', '.join(WORDS)}")
-    # What is allowed is a whole number of steps; floats are not exact enough to say which.
+            raise ValueError(f"{word!r} is neither a number nor one of {', '.join(VARIABLES)}")
+    # A product of floats can be slightly below the whole number that it stands for.
     return round(total, 6)
 
 
 def fitted(text: float | str, size: Size, count: int) -> str:
-    """A bound for a count with the usual margin, as a product of the same words."""
-    words = [word.strip() for word in str(text).split("*")]
-    kept = [word for word in words if word in WORDS]
+    """A bound for a count with the usual margin, as a product of the same variables."""
+    factors = [factor.strip() for factor in str(text).split("*")]
+    kept = [factor for factor in factors if factor in VARIABLES]
     base = product(" * ".join(kept), size) if kept else 1.0
     if not kept or not count:
         return str(math.ceil(MARGIN * count))
@@ -183,7 +185,7 @@ def fitted(text: float | str, size: Size, count: int) -> str:
 
 
 def tightened(content: str, counts: Mapping[str, Mapping[str, int]], cases: list[Case]) -> str:
-    """The text of the cases with bounds lowered to the counts of a run."""
+    """The text of the cases file with bounds lowered to fit the counts of a run."""
     by_name = {case.name: case for case in cases}
     case: Case | None = None
     lines = []

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pumice.bench import evicting, placing, resting
+from pumice.bench import evicting, placing, steady_state
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import DEFAULT, PROFILES, Profile
-from pumice.bench.processes import apart
+from pumice.bench.processes import in_other_process
 from pumice.bench.results import Result
 
-# The client's side of the stream is loaded by those who use it, and allocate's runs apart: nothing
-# inside the engine is measured in a process with threads of gRPC.
+# Modules that import gRPC are imported where they are used, and allocate's client runs in another
+# process, so that no measurement inside the engine runs in a process with gRPC threads.
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of a run besides its size."""
+    """Options of a run, apart from its size."""
 
     profile: Profile = DEFAULT
-    # Measure allocate over the stream, too.
+    # Whether allocate is also measured over the stream.
     with_client: bool = True
 
 
@@ -35,12 +35,12 @@ def _allocate(size: Size, options: RunOptions) -> Iterator[Result]:
         return
     from pumice.bench.snapshot import client_view  # noqa: PLC0415
 
-    seen = apart(
+    seen = in_other_process(
         client_view, options.profile.sized(size), options.profile.text, placing.runs_of(size)
     )
     measured = (
-        f"{inside.measured}; client: over the stream to a core in a process of its own, from the "
-        "last delta acknowledged to the last decision received"
+        f"{inside.measured}; client: over the stream to a core in a separate process, from the last "
+        "acknowledged delta to the last received decision"
     )
     yield replace(inside, figures={**inside.figures, **seen}, measured=measured)
 
@@ -71,7 +71,7 @@ def _numa(size: Size, _run_options: RunOptions) -> Iterator[Result]:
 
 def _preempt(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield evicting.preempt(size, placing.runs_of(size))
-    yield evicting.preempt_half_hopeless(size, placing.runs_of(size))
+    yield evicting.preempt_half_without_victims(size, placing.runs_of(size))
 
 
 def _reclaim(size: Size, _run_options: RunOptions) -> Iterator[Result]:
@@ -79,16 +79,16 @@ def _reclaim(size: Size, _run_options: RunOptions) -> Iterator[Result]:
 
 
 def _idle(size: Size, _run_options: RunOptions) -> Iterator[Result]:
-    yield resting.idle(size)
-    yield resting.heartbeats(size)
+    yield steady_state.idle(size)
+    yield steady_state.heartbeats(size)
     for profile in PROFILES.values():
-        yield resting.hopeless(size, profile)
-    yield resting.freed(size)
+        yield steady_state.unschedulable(size, profile)
+    yield steady_state.freed(size)
 
 
 def _churn(size: Size, _run_options: RunOptions) -> Iterator[Result]:
-    yield resting.churn(size)
-    yield resting.churn_share(size)
+    yield steady_state.churn(size)
+    yield steady_state.churn_share(size)
 
 
 def _snapshot(size: Size, _run_options: RunOptions) -> Iterator[Result]:
@@ -115,10 +115,10 @@ def _portal(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield from portal(size)
 
 
-def _asking(size: Size, _run_options: RunOptions) -> Iterator[Result]:
-    from pumice.bench.asking import asking  # noqa: PLC0415
+def _queries(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    from pumice.bench.queries import queries  # noqa: PLC0415
 
-    yield from asking(size)
+    yield from queries(size)
 
 
 def _replay(size: Size, _run_options: RunOptions) -> Iterator[Result]:
@@ -154,7 +154,7 @@ BENCHES: Mapping[str, Bench] = {
     "snapshot": _snapshot,
     "ingest": _ingest,
     "delay": _delay,
-    "asking": _asking,
+    "queries": _queries,
     "portal": _portal,
     "replay": _replay,
     "judge": _judge,
@@ -164,27 +164,27 @@ BENCHES: Mapping[str, Bench] = {
 # Help texts.
 MEANINGS: Mapping[str, str] = {
     "allocate": "One session with new gangs, in the engine and over the stream.",
-    "allocate-gpu": "One session in the engine with gangs that all ask for GPUs.",
+    "allocate-gpu": "One session in the engine with gangs that all request GPUs.",
     "mixed": "One session with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
-    "topology": "One session on a network of three tiers, with gangs that stay within the lowest tier.",
-    "sub-groups": "The same with gangs in parts of four, of which each stays within the lowest tier.",
+    "topology": "One session on a network of three tiers, with gangs limited to one HyperNode of the lowest tier.",
+    "sub-groups": "The same with gangs in subgroups of four, each limited to one HyperNode of the lowest tier.",
     "vgpu": "One session with pods that share GPUs.",
-    "numa": "One session with Guaranteed pods that get cpus of one NUMA node.",
-    "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
-    "reclaim": "New gangs in two queues of a cluster that a third queue uses.",
-    "idle": "Sessions without changes, after heartbeats of nodes, with gangs that do not fit, and after a node became empty.",
+    "numa": "One session with Guaranteed pods that get CPUs of one NUMA node.",
+    "preempt": "High-priority gangs in a full cluster, with victims for all gangs, and for half of them.",
+    "reclaim": "New gangs in two queues of a cluster that a third queue uses completely.",
+    "idle": "Sessions without changes, after node heartbeats, with unschedulable gangs, and after one node becomes empty.",
     "churn": "Sessions after the replacement of one pod, and of one percent of all pods.",
     "snapshot": "Snapshot of a cluster between processes, up to the end of the first session.",
     "ingest": "Changes per second, between processes.",
-    "delay": "How long decoding delays sessions, and sessions delay decoding.",
-    "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster during sessions.",
-    "portal": "Schedule of a small manifest on a live cluster, one after the other and by 100 callers at once.",
-    "replay": "An hour of a cluster, recorded and replayed: the ratio of recorded to replay time.",
-    "judge": "Three configurations judged over an hour of a cluster, in two processes.",
+    "delay": "Latency of decisions under a load of changes, of changes during sessions, and of health checks.",
+    "queries": "Explain, and Schedule of a gang of 10,000, on a live cluster during sessions.",
+    "portal": "Schedule of a small manifest on a live cluster, by one caller and by 100 concurrent callers.",
+    "replay": "Replay of a recorded hour of a cluster: the ratio of recorded time to replay time.",
+    "judge": "What-if runs of three configurations over a recorded hour of a cluster, in two processes.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
 
-# Benchmarks in the engine, by the names of their results, for the cases.
+# Benchmarks inside the engine by the names of their results, for the cases.
 ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate": placing.allocate,
     "allocate-gpu": placing.allocate_gpus,
@@ -194,17 +194,17 @@ ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "vgpu": placing.vgpu,
     "numa": placing.numa,
     "preempt": evicting.preempt,
-    "preempt-half-hopeless": evicting.preempt_half_hopeless,
+    "preempt-half-without-victims": evicting.preempt_half_without_victims,
     "reclaim": evicting.reclaim,
-    "idle": resting.idle,
-    "heartbeats": resting.heartbeats,
-    "hopeless": resting.hopeless,
-    "freed": resting.freed,
-    "churn": resting.churn,
-    "churn-share": resting.churn_share,
+    "idle": steady_state.idle,
+    "heartbeats": steady_state.heartbeats,
+    "unschedulable": steady_state.unschedulable,
+    "freed": steady_state.freed,
+    "churn": steady_state.churn,
+    "churn-share": steady_state.churn_share,
 }
 
-# Standard sizes, for which the targets are set.
+# Standard sizes; the targets apply to them.
 SIZES: Mapping[str, tuple[Size, ...]] = {
     "allocate": (
         Size(1000, 1000, 10),
@@ -226,15 +226,15 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "snapshot": (Size(5000, 10_000, 10),),
     "ingest": (Size(5000, 5000, 10),),
     "delay": (Size(1000, 1000, 10),),
-    "asking": (Size(5000, 5000, 10),),
+    "queries": (Size(5000, 5000, 10),),
     "portal": (Size(100, 100, 5),),
-    # Two jobs in each of 3,600 periods, whatever the number of jobs.
+    # Two jobs in each of 3,600 periods; the number of jobs has no effect.
     "replay": (Size(1000, 7200, 10),),
     "judge": (Size(1000, 7200, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }
 
-# Further sizes for plots: more nodes with the same pods, more pods on the same nodes.
+# Further sizes for the plots: the same pods on more nodes, and more pods on the same nodes.
 GROWTH: Mapping[str, tuple[Size, ...]] = {
     "allocate": (
         *(Size(nodes, 1000, 10) for nodes in (500, 2000, 10_000)),
@@ -251,6 +251,6 @@ def growth(options: RunOptions) -> Iterator[Result]:
     for size in GROWTH["allocate"]:
         yield from _allocate(size, inside)
     for size in GROWTH["idle"]:
-        yield resting.idle(size)
+        yield steady_state.idle(size)
     for size in GROWTH["snapshot"]:
         yield from _snapshot(size, options)

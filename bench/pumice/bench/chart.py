@@ -9,25 +9,25 @@ from html import escape
 
 _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 44, 52
-_LINE, _GRID, _INK, _BAR = "#3a7d44", "#dddddd", "#444444", "#c0504d"
+_LINE, _GRID, _INK, _TARGET = "#3a7d44", "#dddddd", "#444444", "#c0504d"
 _TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A line chart with both axes from zero, and a dashed line for the target."""
+    """A line chart whose axes start at zero, with a dashed line for the target."""
 
     title: str
     across: str
     upwards: str
     points: Sequence[tuple[float, float]]
-    bar: float | None = None
+    target: float | None = None
 
     def svg(self) -> str:
         """An SVG document."""
         points = sorted(self.points)
         widest = _round_up(max((x for x, _ in points), default=1.0))
-        tallest = _round_up(max((*(y for _, y in points), self.bar or 0.0), default=1.0))
+        tallest = _round_up(max((*(y for _, y in points), self.target or 0.0), default=1.0))
         frame = _Frame(widest, tallest)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
@@ -40,10 +40,10 @@ class Chart:
             f"{escape(self.across)}</text>",
             f'<text x="{_LEFT}" y="{_TOP - 6}">{escape(self.upwards)}</text>',
         ]
-        if self.bar is not None:
-            y = frame.y(self.bar)
+        if self.target is not None:
+            y = frame.y(self.target)
             parts.append(
-                f'<path d="M{_LEFT},{y:.1f}H{_WIDTH - _RIGHT}" stroke="{_BAR}" '
+                f'<path d="M{_LEFT},{y:.1f}H{_WIDTH - _RIGHT}" stroke="{_TARGET}" '
                 'stroke-dasharray="6 4" fill="none"/>'
             )
         parts += _line([(frame.x(x), frame.y(y), y) for x, y in points])
@@ -52,7 +52,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The position of values on the page."""
+    """Maps values to positions in the image, and draws the grid."""
 
     widest: float
     tallest: float
@@ -94,7 +94,7 @@ def _line(points: Sequence[tuple[float, float, float]]) -> list[str]:
 
 
 def _round_up(value: float) -> float:
-    """The next round number that divides well into five steps."""
+    """The next round number, as the end of an axis with five ticks."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

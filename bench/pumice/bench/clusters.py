@@ -44,24 +44,24 @@ ZONE = "topology.kubernetes.io/zone"
 DISK = "disk"
 NODE_MILLI_CPU = 32_000
 _ZONES = 8
-# With the background, one gang in so many asks for GPUs.
+# With the background, one gang in N requests GPUs.
 _GPU_JOB_IN = 20
 _READY = PodGroupCondition("Scheduled", "True", "tasks in gang are ready to be scheduled")
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a cluster and its workload, and what the cluster holds beside the workload."""
+    """The size of a generated cluster and its workload, and whether it has a background."""
 
     nodes: int = 1000
     jobs: int = 1000
     size: int = 10
     queues: int = 4
     classes: int = 100
-    # Services, DaemonSets and all else that real clusters have, made from a seed.
+    # Whether the cluster has the objects of ``background``, generated from the seed.
     has_background: bool = True
     seed: int = 0
-    # Every queue has a parent below the root, as capacity with a hierarchy needs it.
+    # Whether every queue has a parent below the root, for capacity with a hierarchy.
     queue_tree: bool = False
 
     @property
@@ -70,12 +70,12 @@ class Size:
 
     @property
     def pending_pods(self) -> int:
-        """The pods that wait in a fresh cluster: those of the workload and of the background."""
+        """The number of pending pods in a fresh cluster, of workload and background."""
         return self.pods + (pending_count(self.jobs) if self.has_background else 0)
 
     @property
-    def setting(self) -> dict[str, object]:
-        """What the cluster holds beside the workload, as figures."""
+    def background_figures(self) -> dict[str, object]:
+        """The kind of background and the seed, as figures of a result."""
         return {"background": "lifelike" if self.has_background else "none", "seed": self.seed}
 
     def scaled(self, factor: float) -> Size:
@@ -103,7 +103,7 @@ def nodes(
 
 
 def nodes_of(size: Size) -> Iterator[Node]:
-    """The nodes of a cluster as they are in it."""
+    """The nodes of a cluster, with the background if the size has one."""
     background = Background(size.seed)
     for number, node in enumerate(nodes(size.nodes)):
         yield background.node(node, number) if size.has_background else node
@@ -142,7 +142,7 @@ def spec_of(milli_cpu: int, memory: int, *more: tuple[str, int]) -> PodSpec:
 
 
 def mixed_spec(number: int) -> PodSpec:
-    """A sixth each: selector, toleration, anti-affinity, spread, preferred affinity, GPU."""
+    """One of six kinds: selector, toleration, anti-affinity, spread, preferred affinity, GPU."""
     job = LabelSelector((Requirement("job", Operator.IN, (f"job-{number:05d}",)),))
     fast = Requirement(DISK, Operator.IN, ("fast",))
     match number % 6:
@@ -167,7 +167,7 @@ def mixed_spec(number: int) -> PodSpec:
 def pending_job(
     number: int, size: int, spec: PodSpec, queue: str, priority_class: str = ""
 ) -> Iterator[ClusterObject]:
-    """An Inqueue gang without any pod placed."""
+    """An Inqueue gang with pending pods only."""
     name = f"job-{number:05d}"
     yield PodGroup(
         f"uid-{name}",
@@ -226,7 +226,7 @@ def empty(size: Size) -> Iterator[ClusterObject]:
 
 
 def fresh(size: Size) -> Iterator[ClusterObject]:
-    """A cluster with new gangs; with the background, one in twenty asks for GPUs."""
+    """A cluster with new gangs; with the background, one in twenty requests GPUs."""
     return _with_background(_fresh(size), size)
 
 
@@ -242,7 +242,7 @@ def _fresh(size: Size) -> Iterator[ClusterObject]:
 
 
 def with_gpus(size: Size) -> Iterator[ClusterObject]:
-    """New gangs that all ask for GPUs, of which every node has sixteen."""
+    """New gangs that all request GPUs; every node has sixteen."""
     return _with_background(_with_gpus(size), size)
 
 
@@ -273,7 +273,7 @@ def _mixed(size: Size) -> Iterator[ClusterObject]:
 
 
 def full(size: Size, *, per_node: int, low_queue: str) -> Iterator[ClusterObject]:
-    """A cluster that running jobs of low priority in one queue fill completely."""
+    """A cluster without free CPU: low-priority jobs of one queue run on all nodes."""
     return _with_background(_full(size, per_node, low_queue), size)
 
 
@@ -307,7 +307,7 @@ def _settled(size: Size) -> Iterator[ClusterObject]:
 
 
 def _with_background(objects: Iterable[ClusterObject], size: Size) -> Iterator[ClusterObject]:
-    """The cluster as it is, or with everything that real clusters hold."""
+    """The objects, with the background added if the size has one."""
     if not size.has_background:
         yield from objects
         return

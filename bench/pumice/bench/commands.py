@@ -14,7 +14,7 @@ from pumice.bench.cases import CASES, Case, CasesError, fitted, product, read_ca
 from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, RunOptions
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import DEFAULT, PROFILES, Profile, read_profile
-from pumice.bench.engines import ways
+from pumice.bench.engines import kernels
 from pumice.bench.estimates import MOMENTS, estimates
 from pumice.bench.results import Result
 from pumice.recordings import RecordingError
@@ -57,12 +57,12 @@ _conf_options = (
     ),
 )
 _client_option = click.option(
-    "--client/--no-client", default=True, help="Measurement of allocate over the stream, too."
+    "--client/--no-client", default=True, help="Additional measurement of allocate over the stream."
 )
 
 
 class BenchmarkGroup(click.Group):
-    """The benchmarks as commands."""
+    """The command group of the benchmarks."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -77,7 +77,7 @@ class BenchmarkGroup(click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Wraps the lines of commands, where click would cut them."""
+        """Wraps long help lines instead of truncating them."""
         with formatter.section("Commands"):
             helps = (command.help or "" for command in self.commands.values())
             first_lines = (text.partition("\n\n")[0].replace("\n", " ") for text in helps)
@@ -89,9 +89,9 @@ class BenchmarkGroup(click.Group):
 def bench_command(context: click.Context) -> None:
     """Runs benchmarks on generated clusters; prints one line of JSON for each result.
 
-    Without a command all benchmarks run. Times depend on the machine and its load;
-    ``machine_speed`` is its speed during the run. The counts in ``work`` are the same on every
-    machine.
+    Without a command, all benchmarks run. Times depend on the machine and its load;
+    ``machine_speed`` is the speed of the machine during the run. The counts in ``work`` are the
+    same on every machine.
     """
     if context.invoked_subcommand is None:
         context.invoke(all_command)
@@ -102,12 +102,12 @@ def bench_command(context: click.Context) -> None:
 @_client_option
 @_json_option
 def all_command(background: str, client: bool, as_json: bool) -> None:
-    """All benchmarks at their standard sizes, without endtoend, controllers and growth."""
+    """All benchmarks at their standard sizes, except endtoend, controllers and growth."""
     del as_json
     options = RunOptions(with_client=client)
     for name, bench in BENCHES.items():
         for size in SIZES[name]:
-            _say(bench(_with(size, {}, background), options))
+            _print(bench(_with(size, {}, background), options))
 
 
 def _sized(function: Callable[..., None]) -> Callable[..., None]:
@@ -132,7 +132,7 @@ def _command(name: str) -> click.Command:
         options = RunOptions(_profile(configuration, conf), client)
         given = {key: value for key, value in own.items() if value is not None}
         for standard in SIZES[name][:1] if given else SIZES[name]:
-            _say(BENCHES[name](_with(standard, given, background), options))
+            _print(BENCHES[name](_with(standard, given, background), options))
 
     return measure
 
@@ -144,9 +144,9 @@ for _name in BENCHES:
 @bench_command.command("growth")
 @_json_option
 def growth_command(as_json: bool) -> None:
-    """Allocate, idle and snapshot at more sizes, for the plots."""
+    """Allocate, idle and snapshot at further sizes, for the plots."""
     del as_json
-    _say(catalogue.growth(RunOptions()))
+    _print(catalogue.growth(RunOptions()))
 
 
 @bench_command.command("endtoend")
@@ -154,16 +154,16 @@ def growth_command(as_json: bool) -> None:
 @click.option(
     "--kubeconfig",
     envvar="KUBECONFIG",
-    help="Kubeconfig file of an empty cluster with the definitions and queues of deploy/.",
+    help="Kubeconfig file of an empty cluster with the CRDs and queues of deploy/.",
 )
 @click.option(
     "--pairs", type=click.IntRange(1), help="Number of pairs of runs, for the median; default 5."
 )
 @click.option("--quick", is_flag=True, help="One pair of runs with 100 jobs and few arrivals.")
 def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **own: Any) -> None:
-    """Binds on a real API server, and its rate of bare bindings."""
+    """Rate of binds on a real API server, compared with bare bindings."""
     if not kubeconfig:
-        raise click.UsageError("endtoend needs a cluster: give --kubeconfig or set KUBECONFIG")
+        raise click.UsageError("endtoend needs a cluster: use --kubeconfig or set KUBECONFIG")
     # Imported here, because it loads the Kubernetes client.
     from pumice.bench.arrivals import ARRIVALS, QUICK_ARRIVALS  # noqa: PLC0415
     from pumice.bench.endtoend import PAIRS, endtoend  # noqa: PLC0415
@@ -172,7 +172,7 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
     given = {key: own[key] for key in sizes if own[key] is not None}
     size = _with(_QUICK_SIZE if quick else _END_TO_END_SIZE, given, own["background"])
     rates = QUICK_ARRIVALS if quick else ARRIVALS
-    _say(endtoend(size, kubeconfig, pairs or (1 if quick else PAIRS), rates))
+    _print(endtoend(size, kubeconfig, pairs or (1 if quick else PAIRS), rates))
 
 
 @bench_command.command("controllers")
@@ -182,31 +182,31 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
 @click.option(
     "--kubeconfig",
     envvar="KUBECONFIG",
-    help="An empty cluster with the definitions and queues of deploy/.",
+    help="Kubeconfig file of an empty cluster with the CRDs and queues of deploy/.",
 )
 @click.option("--pairs", type=click.IntRange(1), help="Number of pairs of runs; default 3.")
 @_background_option
 @_json_option
 def controllers_command(kubeconfig: str | None, pairs: int | None, **own: Any) -> None:
-    """Jobs on a real API server until all run, and the time of the bare writes."""
+    """Time until all Jobs run on a real API server, compared with the bare writes."""
     if not kubeconfig:
-        raise click.UsageError("controllers needs a cluster: give --kubeconfig or set KUBECONFIG")
+        raise click.UsageError("controllers needs a cluster: use --kubeconfig or set KUBECONFIG")
     # Imported here, because it loads the Kubernetes client.
     from pumice.bench.controllers import PAIRS, controllers  # noqa: PLC0415
 
     given = {key: own[key] for key in ("nodes", "jobs", "size") if own[key] is not None}
     size = _with(_CONTROLLERS_SIZE, given, own["background"])
-    _say(controllers(size, kubeconfig, pairs or PAIRS))
+    _print(controllers(size, kubeconfig, pairs or PAIRS))
 
 
 @bench_command.command("cases")
 @click.option("--file", type=click.Path(path_type=Path), default=CASES, help="File with the cases.")
 @click.option(
-    "--suggest", is_flag=True, help="Output of each count, its bound and a bound that fits."
+    "--suggest", is_flag=True, help="Output of each count, its bound and a fitting bound."
 )
-@click.option("--tighten", is_flag=True, help="Lower bounds in the file where they are too loose.")
+@click.option("--tighten", is_flag=True, help="Lower bounds in the file, where they are too loose.")
 def cases_command(file: Path, suggest: bool, tighten: bool) -> int:
-    """Check of counted work against bench/cases.yaml; the exit code is 1 above a threshold."""
+    """Check of counted work against bench/cases.yaml; the exit code is 1 above a bound."""
     try:
         cases = read_cases(file)
     except CasesError as error:
@@ -215,9 +215,9 @@ def cases_command(file: Path, suggest: bool, tighten: bool) -> int:
     problems = []
     for case in cases:
         most = counts[case.name] = {}
-        for way in ways():
-            result = case.run(way)
-            problems += [f"{way}: {problem}" for problem in case.problems(result)]
+        for kernel_name in kernels():
+            result = case.run(kernel_name)
+            problems += [f"{kernel_name}: {problem}" for problem in case.problems(result)]
             for name, count in result.work.items():
                 most[name] = max(count, most.get(name, 0))
         if suggest:
@@ -248,24 +248,24 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
     type=click.IntRange(1),
     default=MOMENTS,
     show_default=True,
-    help="Moments of each recording at which starts are estimated.",
+    help="Number of moments in each recording at which starts are estimated.",
 )
 @click.option(
     "--run-times",
     type=click.Path(exists=True, path_type=Path),
-    help="Recording, or folder of recordings, whose run times are known from the start.",
+    help="Recording, or folder of recordings, with run times that are known in advance.",
 )
 @_json_option
 def eta_command(
     recordings: tuple[Path, ...], moments: int, run_times: Path | None, as_json: bool
 ) -> None:
-    """Estimates of starts compared with what happened in recordings."""
+    """Estimated starts compared with the actual starts in recordings."""
     del as_json
     older = RunTimes()
     if run_times is not None:
         learn_path(older, run_times)
     try:
-        _say(estimates(path, moments, older) for path in recordings)
+        _print(estimates(path, moments, older) for path in recordings)
     except RecordingError as error:
         raise click.UsageError(str(error)) from error
 
@@ -277,10 +277,10 @@ def eta_command(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The folder of the page; its plots are put into a folder speed/ beside it.",
+    help="Folder of the page; its subfolder speed/ gets the plots.",
 )
 def report_command(lines: Path, date: str, into: Path) -> None:
-    """Page about speed, from the output of a run; prints a table of the bars."""
+    """Page about speed, made from the output of a run; prints a table of the targets."""
     from pumice.bench.report import summary, write_report  # noqa: PLC0415
 
     printed = lines.read_text(encoding="utf-8").splitlines()
@@ -288,7 +288,7 @@ def report_command(lines: Path, date: str, into: Path) -> None:
     click.echo(f"wrote {write_report(printed, date, into)}")
 
 
-def _say(results: Iterable[Result]) -> None:
+def _print(results: Iterable[Result]) -> None:
     for result in results:
         click.echo(result.line())
 

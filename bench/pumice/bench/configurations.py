@@ -1,4 +1,4 @@
-"""The configurations that benchmarks run with."""
+"""Scheduler configurations of the benchmarks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from pumice.v1.configuration_pb2 import Configuration as ConfigurationMessage
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A configuration, and the queues that it needs."""
+    """A configuration, and what it requires of the generated cluster."""
 
     name: str = "default"
     configuration: Configuration = DEFAULT_CONFIGURATION
-    # The configuration as text, for a core in another process; empty: Volcano's default.
+    # The configuration as text, for a core in another process; empty for Volcano's default.
     text: str = ""
-    # The queues have a parent each, below the root.
+    # Whether every queue has a parent below the root.
     queue_tree: bool = False
     # None: built-in plugins only.
     registry: Registry | None = None
-    # Gangs that wait fit, and their queue refuses them, half of them before they are admitted.
+    # Whether waiting gangs would fit on the nodes but exceed the quota of their queue; half of
+    # them are not admitted.
     refuses_gangs: bool = False
 
     def sized(self, size: Size) -> Size:
@@ -110,12 +111,12 @@ def read_profile(
     return Profile(name, read.scheduler, text, queue_tree, registry)
 
 
-# Volcano's default with network topology, for the benchmark of it.
+# Volcano's default with network topology.
 TOPOLOGY = read_profile("topology", _TOPOLOGY)
 # Volcano's default with shared GPUs, and with NUMA nodes.
 VGPU, NUMA = read_profile("vgpu", _VGPU), read_profile("numa", _NUMA)
-# Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA; the gang
-# actions instead of preempt and reclaim; both actions that evict within a queue, and gangs above their quota.
+# In this order: Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and
+# SLA; the gang actions instead of preempt and reclaim; gangpreempt, preempt and gangs above quota.
 PROFILES: Mapping[str, Profile] = {
     DEFAULT.name: DEFAULT,
     "evicting": read_profile("evicting", _EVICTING, queue_tree=True),

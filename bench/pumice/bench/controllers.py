@@ -1,8 +1,8 @@
 """Jobs on a real API server, from submission to Running, compared with the bare writes.
 
-Both sides have the same API server with the same admission policies, the same objects, the same
-background, and the same kubelets with their watch of pods. What only the controlled side has is the scheduler and the
-controllers: their processes, their watches, and what they write beyond the bare writes.
+Both kinds of run have the same API server and admission policies, the same objects, the same
+background, and the same kubelets with their pod watch. They differ by the processes of the
+scheduler and the controllers, their watches, and their writes beyond the bare writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RANGES = ("times_bare",)
 
 
 def controllers(size: Size, kubeconfig: str, pairs: int = PAIRS) -> list[Result]:
-    """Pairs of runs with bare writes, and with scheduler and controllers."""
+    """Measures pairs of runs: with bare writes, and with scheduler and controllers."""
     return run(_measure(size, kubeconfig, pairs))
 
 
@@ -37,7 +37,7 @@ async def _measure(size: Size, kubeconfig: str, pairs: int) -> list[Result]:
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
         try:
-            async with api_background.surrounded(api, size, kubeconfig):
+            async with api_background.with_nodes(api, size, kubeconfig):
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
         finally:
             await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS, NODES)
@@ -45,7 +45,7 @@ async def _measure(size: Size, kubeconfig: str, pairs: int) -> list[Result]:
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    """A run of either kind; every second pair begins with the other one."""
+    """Measures one run of each kind; the order alternates between pairs."""
     if number % 2:
         figures = await _controlled(api, size, kubeconfig, f"job-{number}")
         bare = await _bare(api, size, f"bare-{number}")
@@ -55,7 +55,7 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
     shown: dict[str, object] = {
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
-        **size.setting,
+        **size.background_figures,
         "times_bare": round(figures["seconds"] / bare["bare_seconds"], 3),
         "cpu_times_bare": round(_cpu(figures) / _cpu(bare), 3),
         **bare,
@@ -65,12 +65,12 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
 
 
 def _cpu(figures: dict[str, float]) -> float:
-    """CPU time of all processes but etcd until everything runs. Other load does not change it much."""
+    """CPU time per pod of all processes except etcd; it hardly depends on other load."""
     return sum(value for name, value in figures.items() if name.endswith("cpu_ms_per_pod"))
 
 
 async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
-    """A Job, its PodGroup and two phases of it, pods, bindings, running pods, and a phase."""
+    """Writes Jobs, PodGroups and their two phases, pods, bindings, pod statuses and Job phases."""
     jobs, count = bare_jobs.bare_jobs(size, prefix), size.jobs * size.size
     async with kubelets(api, JOBS) as running:
         before, server = await api_server.writes(api), await api_server.cpu_seconds(api)
@@ -99,7 +99,7 @@ async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
 
 @asynccontextmanager
 async def _controlling(kubeconfig: str) -> AsyncIterator[int]:
-    """The process id of the controllers."""
+    """Runs the controllers in a process; yields its id."""
     process = await asyncio.create_subprocess_exec(
         *PROGRAM,
         *("controllers", "--kubeconfig", kubeconfig, "--leader-elect=false"),
@@ -142,7 +142,7 @@ async def _controlled(
         "seconds": round(seconds, 2),
         "pods_per_second": round(count / seconds, 1),
         "writes_per_pod": round(written / count, 2),
-        # The rest, such as events, is written when there is nothing else to write.
+        # Other writes, such as events, follow when the more urgent ones are done.
         "writes_per_pod_until_running": round(at_once / count, 2),
         "controllers_cpu_ms_per_pod": round(1000 * own / count, 3),
         "adapter_cpu_ms_per_pod": round(1000 * spent.adapter / count, 3),

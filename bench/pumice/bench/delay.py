@@ -1,4 +1,4 @@
-"""Mutual delay of decoding and sessions, between processes."""
+"""Mutual delay of decoding and sessions, measured between processes."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _ARRIVALS_EVERY_SECONDS = 0.25
 _HEAD_START_SECONDS = 0.2
 _STEADY_OPS = 100
 # Seconds between two messages with changes of pods.
-_POURING = (("steady", 0.02), ("flood", 0.0))
-# Longest time of a measurement; no round begins after it.
+_LOADS = (("steady", 0.02), ("flood", 0.0))
+# Maximum duration of a measurement; no round begins after it.
 _ENOUGH_SECONDS = 10.0
 
 
 def delay(
     size: Size, rounds: int = _ROUNDS, probes: int = _PROBES, arrivals: int = _ARRIVALS
 ) -> list[Result]:
-    """Latency of decisions under a load of deltas, of deltas during sessions, and of health checks."""
+    """Latency of decisions under load, of deltas during sessions, and of health checks."""
     return asyncio.run(_delay(size, rounds, probes, arrivals))
 
 
@@ -56,7 +56,7 @@ async def _delay(size: Size, rounds: int, probes: int, arrivals: int) -> list[Re
         await running.send(adapter)
         await running.end(adapter)
         await asyncio.sleep(1.0)
-        jobs = _Numbers(size.jobs)
+        jobs = _JobNumbers(size.jobs)
         results = [
             await _decision_delay(adapter, size, jobs, rounds),
             await _delta_delay(adapter, size, jobs, probes, arrivals),
@@ -64,13 +64,15 @@ async def _delay(size: Size, rounds: int, probes: int, arrivals: int) -> list[Re
     return [*results, await _health(size)]
 
 
-async def _decision_delay(adapter: BenchAdapter, size: Size, jobs: _Numbers, rounds: int) -> Result:
-    """Latency of a single pod: alone, with steady changes of others, and with many of them."""
-    times = {"rest": await _decisions(adapter, rounds, jobs)}
+async def _decision_delay(
+    adapter: BenchAdapter, size: Size, jobs: _JobNumbers, rounds: int
+) -> Result:
+    """Latency of a single pod: when idle, under steady changes, and at full load."""
+    times = {"idle": await _decisions(adapter, rounds, jobs)}
     rates, ops = {}, _changes(size)
-    for when, pause_seconds in _POURING:
-        pour = partial(_pour, adapter, ops, pause_seconds)
-        async with _meanwhile(pour):
+    for when, pause_seconds in _LOADS:
+        pour = partial(_send_changes, adapter, ops, pause_seconds)
+        async with _running(pour):
             before, began = adapter.acknowledged, time.perf_counter()
             times[when] = await _decisions(adapter, rounds, jobs)
             passed = time.perf_counter() - began
@@ -79,43 +81,43 @@ async def _decision_delay(adapter: BenchAdapter, size: Size, jobs: _Numbers, rou
     for when, taken in times.items():
         figures |= spread(when, taken)
     measured = (
-        "from a delta to its decision (50 ms of it wait for quiet): at rest, while changes of pods "
-        "come steadily, and while they come as fast as the core lets them, so that those ahead of "
-        "the delta count too"
+        "from a delta to its decision, including 50 ms of debouncing: when idle, under steady changes "
+        "of pods, and under changes as fast as the core accepts them, so that queued changes ahead "
+        "of the delta count too"
     )
     return Result("delay decision", measured, figures)
 
 
 async def _delta_delay(
-    adapter: BenchAdapter, size: Size, jobs: _Numbers, probes: int, arrivals: int
+    adapter: BenchAdapter, size: Size, jobs: _JobNumbers, probes: int, arrivals: int
 ) -> Result:
     """Latency of small changes while sessions place gangs."""
     figures: dict[str, object] = {"nodes": size.nodes, "pods": size.pods}
-    figures |= spread("rest", await _deltas(adapter, size, probes, lambda: True))
+    figures |= spread("idle", await _deltas(adapter, size, probes, lambda: True))
     arriving = partial(_arrivals, adapter, size, jobs)
     before = adapter.decided
     least = before + arrivals * _ARRIVING_GANGS * size.size
-    async with _meanwhile(arriving):
+    async with _running(arriving):
         times = await _deltas(adapter, size, probes, lambda: adapter.decided >= least)
     figures |= spread("placing", times) | {"placed": adapter.decided - before}
-    measured = "from a delta to its acknowledgement, at rest and while sessions place gangs"
+    measured = "from a delta to its acknowledgement, when idle and while sessions place gangs"
     return Result("delay delta", measured, figures)
 
 
-class _Numbers:
-    """Unused numbers of jobs."""
+class _JobNumbers:
+    """Generates unused job numbers."""
 
     def __init__(self, first: int) -> None:
         self._next = first
 
-    def take(self) -> int:
+    def next(self) -> int:
         self._next += 1
         return self._next
 
 
 @asynccontextmanager
-async def _meanwhile(work: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[None]:
-    """Runs a coroutine until an event ends it; cancelling it would end the stream."""
+async def _running(work: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[None]:
+    """Runs a coroutine in this context; an event stops it, because cancelling would end the stream."""
     enough = asyncio.Event()
 
     async def go_on() -> None:
@@ -130,19 +132,19 @@ async def _meanwhile(work: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncI
         await task
 
 
-async def _decisions(adapter: BenchAdapter, rounds: int, jobs: _Numbers) -> list[float]:
+async def _decisions(adapter: BenchAdapter, rounds: int, jobs: _JobNumbers) -> list[float]:
     times: list[float] = []
     while len(times) < rounds and sum(times) < _ENOUGH_SECONDS:
         expected = adapter.decided + 1
         began = time.perf_counter()
-        await adapter.send_objects(labelled(single_pod(jobs.take())))
+        await adapter.send_objects(labelled(single_pod(jobs.next())))
         await adapter.until_decided(expected)
         times.append(time.perf_counter() - began)
         await asyncio.sleep(0.05)
     return times
 
 
-async def _pour(
+async def _send_changes(
     adapter: BenchAdapter, ops: list[delta_pb2.Op], pause_seconds: float, enough: asyncio.Event
 ) -> None:
     """Sends batches of changes of running pods."""
@@ -166,14 +168,14 @@ def _changes(size: Size) -> list[delta_pb2.Op]:
 
 
 async def _arrivals(
-    adapter: BenchAdapter, size: Size, jobs: _Numbers, enough: asyncio.Event
+    adapter: BenchAdapter, size: Size, jobs: _JobNumbers, enough: asyncio.Event
 ) -> None:
-    """Adds gangs, and deletes them after their placement; each causes a session."""
+    """Adds gangs, and deletes them after their placement; every addition causes a session."""
     for number in count():
         things: list[ClusterObject] = []
         for _ in range(_ARRIVING_GANGS):
             spec = clusters.plain_spec(number % size.classes)
-            things += clusters.pending_job(jobs.take(), size.size, spec, "queue-0")
+            things += clusters.pending_job(jobs.next(), size.size, spec, "queue-0")
         expected = adapter.decided + _ARRIVING_GANGS * size.size
         await adapter.send_objects(labelled(things))
         await adapter.until_decided(expected)

@@ -1,4 +1,4 @@
-"""Generated clusters whose pods share GPUs, or get cpus of one NUMA node."""
+"""Generated clusters whose pods share GPUs, or get CPUs of one NUMA node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _CORE = 1000
 
 
 def with_vgpus(size: Size) -> Iterator[ClusterObject]:
-    """Fresh gangs whose pods each ask for a share of one card; nodes have eight cards."""
+    """New gangs whose pods each request a share of one card; nodes have eight cards."""
     return _changed(size, _with_cards, _sharing)
 
 
 def with_numa(size: Size) -> Iterator[ClusterObject]:
-    """Fresh gangs of Guaranteed pods with the policy single-numa-node; nodes have two NUMA nodes."""
+    """New gangs of Guaranteed pods with the policy single-numa-node; nodes have two NUMA nodes."""
     for node in clusters.nodes_of(size):
         yield _topology(node.name)
     yield from _changed(size, lambda node: node, _aligned)

@@ -19,14 +19,14 @@ from pumice.bench.results import Result
 from pumice.bench.scheduler import scheduling
 
 PAIRS = 5
-# Figures of which the smallest and the largest value are shown, too.
+# Figures whose minimum and maximum are shown, too.
 _RANGES = ("share_of_bare", "cpu_share_of_bare", "cpu_ms_per_bind")
 
 
 def endtoend(
     size: Size, kubeconfig: str, pairs: int = PAIRS, rates: Iterable[Arrivals] = ARRIVALS
 ) -> list[Result]:
-    """Pairs of runs with bare bindings and with the scheduler, then gangs that arrive."""
+    """Measures pairs of runs with bare bindings and with the scheduler, then arriving gangs."""
     return run(_measure(size, kubeconfig, pairs, rates))
 
 
@@ -36,7 +36,7 @@ async def _measure(
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
         try:
-            async with api_background.surrounded(api, size, kubeconfig):
+            async with api_background.with_nodes(api, size, kubeconfig):
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
                 results.append(_summary(size, results))
                 results += await arrivals(api, size, kubeconfig, rates)
@@ -46,7 +46,7 @@ async def _measure(
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    """A run of either kind; every second pair begins with the other one."""
+    """Measures one run of each kind; the order alternates between pairs."""
     if number % 2:
         figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
         bare = await _bare(api, size, f"bare-{number}")
@@ -55,12 +55,12 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
         figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
     share = figures["binds_per_second"] / bare["bare_binds_per_second"]
     cpu_share = bare["bare_all_cpu_ms_per_bind"] / figures["all_cpu_ms_per_bind"]
-    # The share on a machine with nothing else to do and no processor idle.
+    # The share on a machine without other load and without idle CPUs.
     shares = {"cpu_share_of_bare": round(cpu_share, 3)} if control_plane_pids() else {}
     shown = {
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
-        **size.setting,
+        **size.background_figures,
         "share_of_bare": round(share, 3),
         **shares,
         **bare,
@@ -69,8 +69,8 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
     return Result("endtoend pair", "first to last bind on a real API server", shown)
 
 
-def _beside_cpu_seconds() -> float:
-    """CPU time of this process and of the control plane, if that is on this machine."""
+def _client_and_control_plane_cpu_seconds() -> float:
+    """CPU time of this process, and of the control plane if it runs on this machine."""
     return time.process_time() + sum(cpu_seconds(pid) for pid in control_plane_pids())
 
 
@@ -94,10 +94,10 @@ async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
         calls = api_server.bindings(api, size, prefix)
         posting = asyncio.create_task(api_server.all_of(calls))
         await binds.until(1)
-        whole = _beside_cpu_seconds()
+        whole = _client_and_control_plane_cpu_seconds()
         await posting
         await binds.until(count)
-        whole = _beside_cpu_seconds() - whole
+        whole = _client_and_control_plane_cpu_seconds() - whole
         spent = await api_server.cpu_seconds(api) - before
     await api_server.clear(api, PODS)
     return {
@@ -117,10 +117,10 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
         written, server = await api_server.writes(api), await api_server.cpu_seconds(api)
         async with scheduling(kubeconfig) as scheduler:
             await binds.until(1)
-            started, whole = scheduler.cpu_times(), _beside_cpu_seconds()
+            started, whole = scheduler.cpu_times(), _client_and_control_plane_cpu_seconds()
             await binds.until(count)
             spent = scheduler.cpu_times() - started
-            whole = _beside_cpu_seconds() - whole + spent.both
+            whole = _client_and_control_plane_cpu_seconds() - whole + spent.both
             written = await api_server.until_quiet(api) - written
             settled = scheduler.cpu_times() - started
             server = await api_server.cpu_seconds(api) - server
@@ -134,10 +134,10 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
         "cpu_ms_per_bind": round(1000 * spent.both / count, 3),
         "adapter_cpu_ms_per_bind": round(1000 * spent.adapter / count, 3),
         "core_cpu_ms_per_bind": round(1000 * spent.core / count, 3),
-        # Of the control plane, the client, adapter and core, from the first to the last bind.
+        # Control plane, client, adapter and core, from the first to the last bind.
         "all_cpu_ms_per_bind": round(1000 * whole / count, 3),
         "cpu_ms_per_pod_settled": round(1000 * settled.both / count, 3),
-        # With its lists and all writes; asked before and after, so that no bind has to wait.
+        # Includes lists and all writes; read before and after the binds, so that it delays none.
         "api_server_cpu_ms_per_pod": round(1000 * server / count, 3),
         "api_server_share_of_cpu": round(server / (server + settled.both), 3),
         "cpu_seconds_to_first_bind": round(started.both, 2),
@@ -145,7 +145,11 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
 
 
 def _summary(size: Size, pairs: list[Result]) -> Result:
-    shown: dict[str, object] = {"nodes": size.nodes, "pods": size.jobs * size.size, **size.setting}
+    shown: dict[str, object] = {
+        "nodes": size.nodes,
+        "pods": size.jobs * size.size,
+        **size.background_figures,
+    }
     for name in pairs[0].figures:
         if name in shown:
             continue

@@ -1,4 +1,4 @@
-"""Engines with a cluster, and timed sessions."""
+"""Engines with a generated cluster, and timed sessions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SECOND_NS = 10**9
 INSIDE = "inside the engine, one process, caches cold"
 
 
-def ways() -> tuple[str, ...]:
-    """The available implementations of rows: compiled kernel and NumPy."""
+def kernels() -> tuple[str, ...]:
+    """The available implementations of row computations: compiled kernel and NumPy."""
     return ("numpy",) if kernel.rows is None else ("compiled", "numpy")
 
 
 @contextmanager
-def computing(way: str) -> Iterator[None]:
-    """Engines that are created in this context use one implementation of rows."""
+def using_kernel(kernel_name: str) -> Iterator[None]:
+    """Engines that are created in this context use the given implementation."""
     held = kernel.rows
-    if way == "numpy":
+    if kernel_name == "numpy":
         kernel.rows = None
     try:
         yield
@@ -43,7 +43,7 @@ def engine_with(
     configuration: Configuration = DEFAULT_CONFIGURATION,
     registry: Registry | None = None,
 ) -> Engine:
-    """An engine that measures actions and plugins, as in a core."""
+    """An engine with these objects, which measures actions and plugins as in a core."""
     engine = Engine(configuration, registry=registry)
     engine.timings = Timings(time.monotonic_ns)
     rejected = engine.apply(Upserted(item) for item in objects)
@@ -52,7 +52,7 @@ def engine_with(
 
 
 def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, float, SessionResult]:
-    """Seconds and CPU seconds of a session, and its result; it is never skipped."""
+    """Wall time and CPU time of a session in seconds, and its result; it is never skipped."""
     results: list[SessionResult] = []
     with quiet_memory():
         before = time.process_time()
@@ -62,7 +62,7 @@ def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, float, SessionRe
 
 
 def times_in(result: SessionResult) -> dict[str, dict[str, float]]:
-    """Milliseconds by action, and by plugin and action; a plugin's own functions only."""
+    """Milliseconds by action, and by plugin and action; a plugin's time covers its functions only."""
     actions, plugins = dict[str, float](), dict[str, float]()
     for timing in result.timings:
         name = f"{timing.plugin} in {timing.action}" if timing.plugin else timing.action
@@ -80,12 +80,12 @@ def evicted_in(result: SessionResult) -> int:
 
 @dataclass(slots=True)
 class Sessions:
-    """Times of several sessions of one engine, and the largest counts of work."""
+    """Times of several sessions of one engine, and the maximum of each count of work."""
 
     times: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    # Seconds that the changes before the session took.
-    taken_in: list[float] = field(default_factory=list)
+    # Seconds to apply the changes before each session.
+    apply_seconds: list[float] = field(default_factory=list)
     bound: int = 0
     work: dict[str, int] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ def sessions_after(
         deltas = [*changes(number)]
         began = time.perf_counter()
         rejected = engine.apply(deltas)
-        found.taken_in.append(time.perf_counter() - began)
+        found.apply_seconds.append(time.perf_counter() - began)
         assert not rejected, rejected[0]
         found.add(*timed(engine, NOW_NS + (number + 10) * SECOND_NS))
     return found

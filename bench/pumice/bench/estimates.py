@@ -1,4 +1,4 @@
-"""Estimates of starts compared with what happened in recordings."""
+"""Estimated starts compared with the actual starts in recordings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOMENTS = 40
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The estimate of one job's start at one moment. Times are seconds from then; None: not found."""
+    """The estimate of one job's start at one moment, in seconds from then; None if not found."""
 
     job: str
     earliest: float | None
@@ -49,7 +49,7 @@ class Sample:
 
 
 class _LearningPlayback(Playback):
-    """Learns run times from the recorded changes, as a core does."""
+    """A playback that learns run times from the recorded changes, as a core does."""
 
     def __init__(self, source: str, older: RunTimes | None) -> None:
         super().__init__(installed_registry(), source=source)
@@ -65,7 +65,7 @@ def samples_of(
 ) -> Iterator[Sample]:
     """Estimates at moments that are evenly spread over the sessions of a recording.
 
-    ``older`` are run times that are known when the recording begins.
+    ``older`` holds run times that are known when the recording begins.
     """
     with Recording(path) as recording:
         history = History.read(recording.entries())
@@ -80,7 +80,7 @@ def samples_of(
 
 
 def _starts(history: History) -> dict[str, int]:
-    """When jobs got their minimum of pods placed, as recorded."""
+    """The recorded times at which jobs had their minimum of pods placed."""
     found = {}
     for name, job in job_results(history, history.pods, history.evictions).items():
         if job.state is JobState.STARTED and job.wait is not None:
@@ -117,18 +117,18 @@ def _estimated(
 
 
 def estimates(path: Path, moments: int = MOMENTS, older: RunTimes | None = None) -> Result:
-    """How far estimates were from what happened in one recording."""
+    """The accuracy of estimates for one recording."""
     began = time.process_time()
     found = list(samples_of(path, moments, older))
     used = time.process_time() - began
-    told = [sample for sample in found if sample.expected is not None]
-    errors = [abs((sample.expected or 0.0) - sample.actual) for sample in told]
+    complete = [sample for sample in found if sample.expected is not None]
+    errors = [abs((sample.expected or 0.0) - sample.actual) for sample in complete]
     sources = {
         source.value: sum(sample.sources.get(source, 0) for sample in found) for source in Source
     }
     measured = (
-        "starts of waiting jobs, estimated on the recorded state at moments spread over the "
-        "recording with run times learned from the recording up to then, against recorded starts"
+        "estimated starts of waiting jobs against recorded starts; estimates use the recorded state "
+        "at moments spread over the recording, and the run times learned up to that moment"
     )
     return Result(
         "eta",
@@ -138,11 +138,11 @@ def estimates(path: Path, moments: int = MOMENTS, older: RunTimes | None = None)
             "moments": moments,
             "known_run_times": 0 if older is None else len(older),
             "estimates": len(found),
-            "without_an_expected_time": len(found) - len(told),
+            "without_an_expected_time": len(found) - len(complete),
             "median_wait_s": _median([sample.actual for sample in found]),
             "median_error_s": _median(errors),
             "p90_error_s": _quantile(errors, 0.9),
-            "median_bias_s": _median([(s.expected or 0.0) - s.actual for s in told]),
+            "median_bias_s": _median([(s.expected or 0.0) - s.actual for s in complete]),
             "in_range": _share([sample.is_in_range for sample in found]),
             "earlier_than_range": _share(
                 [s.earliest is None or s.actual < s.earliest for s in found]

@@ -17,18 +17,19 @@ PER_NODE = 8
 
 
 def preempt(size: Size, runs: int = 1) -> Result:
-    """High-priority gangs arrive in a cluster that is full of low priority."""
-    return _evicted("preempt", "preempt", lambda: _preempting(size, hopeless=False), size, runs)
+    """High-priority gangs arrive in a cluster that is full of low-priority pods."""
+    cluster = lambda: _preempting(size, half_preempt=False)  # noqa: E731
+    return _evicted("preempt", "preempt", cluster, size, runs)
 
 
-def preempt_half_hopeless(size: Size, runs: int = 1) -> Result:
-    """The same, and every second gang has no victims."""
-    cluster = lambda: _preempting(size, hopeless=True)  # noqa: E731
-    return _evicted("preempt-half-hopeless", "preempt", cluster, size, runs)
+def preempt_half_without_victims(size: Size, runs: int = 1) -> Result:
+    """The same, but every second gang has no victims."""
+    cluster = lambda: _preempting(size, half_preempt=True)  # noqa: E731
+    return _evicted("preempt-half-without-victims", "preempt", cluster, size, runs)
 
 
 def reclaim(size: Size, runs: int = 1) -> Result:
-    """Gangs arrive in two queues of a cluster that a third one holds."""
+    """Gangs arrive in two queues of a cluster that a third queue uses completely."""
     return _evicted("reclaim", "reclaim", lambda: _reclaiming(size), size, runs)
 
 
@@ -40,13 +41,13 @@ def evicting(action: str) -> Configuration:
     return Configuration(("enqueue", "allocate", action, "backfill"), (first, second))
 
 
-def _preempting(size: Size, *, hopeless: bool) -> list[ClusterObject]:
+def _preempting(size: Size, *, half_preempt: bool) -> list[ClusterObject]:
     things = [*clusters.full(size, per_node=PER_NODE, low_queue="queue-0")]
     spec = clusters.spec_of(1000, clusters.GIB)
     for number in range(size.jobs):
-        bold = not (hopeless and number % 2)
-        asks = spec if bold else replace(spec, never_preempts=True)
-        things += clusters.pending_job(number, size.size, asks, "queue-0", "high")
+        never_preempts = half_preempt and number % 2 == 1
+        gang_spec = replace(spec, never_preempts=True) if never_preempts else spec
+        things += clusters.pending_job(number, size.size, gang_spec, "queue-0", "high")
     return things
 
 
@@ -71,7 +72,7 @@ def _evicted(
         "running": PER_NODE * size.nodes,
         "arriving": size.pods,
         "gang_size": size.size,
-        **size.setting,
+        **size.background_figures,
         "evicted": evicted_in(result),
         "runs": runs,
         "session_s": round(min(times), 4),

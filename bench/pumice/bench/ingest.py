@@ -1,4 +1,4 @@
-"""Changes per second that a core applies, between processes."""
+"""Rate at which a core applies changes, measured between processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL_SHARE = 10
 
 
 def ingest(size: Size) -> list[Result]:
-    """A snapshot into an empty core, then changes of pods in large and in small messages."""
+    """Sends a snapshot to an empty core, then changes of pods in large and in small messages."""
     return asyncio.run(_ingest(size))
 
 

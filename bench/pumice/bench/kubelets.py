@@ -1,4 +1,4 @@
-"""The kubelets of a benchmark: pods that are bound are set to Running."""
+"""Fake kubelets of a benchmark: they set bound pods to Running."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
 
-class Seen(msgspec.Struct):
-    """What is looked at of a pod or a Job."""
+class WatchedObject(msgspec.Struct):
+    """The fields of a pod or a Job that the benchmark reads."""
 
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -60,12 +60,12 @@ class _Change(msgspec.Struct):
 
 
 _CHANGE: Final = msgspec.json.Decoder(_Change)
-_SEEN: Final = msgspec.json.Decoder(Seen)
+_SEEN: Final = msgspec.json.Decoder(WatchedObject)
 
 
 @dataclass(slots=True)
 class Kubelets:
-    """Follows pods and Jobs, and writes what kubelets write."""
+    """Watches pods and Jobs, and writes pod statuses as kubelets do."""
 
     api: ApiSession
     bound: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
@@ -74,8 +74,8 @@ class Kubelets:
     running_jobs: set[str] = field(default_factory=set)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def follow(self, path: str, take: Callable[[Seen], None]) -> None:
-        """Goes on where the API server ended the watch, as it does with a slow reader."""
+    async def follow(self, path: str, on_object: Callable[[WatchedObject], None]) -> None:
+        """Watches a path; resumes when the API server ends the watch of a slow reader."""
         version = ""
         while True:
             query = {"watch": "1", **({"resourceVersion": version} if version else {})}
@@ -88,13 +88,13 @@ class Kubelets:
                         if change.type in ("ADDED", "MODIFIED"):
                             seen = _SEEN.decode(change.object)
                             version = seen.metadata.resource_version
-                            take(seen)
+                            on_object(seen)
                     if any(change.type == "ERROR" for change in changes):
-                        # The version is too old: a watch without one begins with all objects.
+                        # The version is too old; a watch without a version begins with all objects.
                         version = ""
                         break
 
-    def take_pod(self, pod: Seen) -> None:
+    def on_pod(self, pod: WatchedObject) -> None:
         name = pod.metadata.name
         if pod.spec.node_name and name not in self.seen:
             self.seen.add(name)
@@ -102,7 +102,7 @@ class Kubelets:
         if pod.status.phase == "Running":
             self.running_pods.add(name)
 
-    def take_job(self, job: Seen) -> None:
+    def on_job(self, job: WatchedObject) -> None:
         if job.status.state.phase == "Running":
             self.running_jobs.add(job.metadata.name)
 
@@ -133,9 +133,9 @@ class Kubelets:
 
 @asynccontextmanager
 async def kubelets(api: ApiSession, jobs: str) -> AsyncIterator[Kubelets]:
-    """Kubelets that run; `jobs` is the path of the Jobs that are followed too."""
+    """Runs the kubelets in this context; they also watch the Jobs at the path ``jobs``."""
     found = Kubelets(api)
-    work = [found.follow(PODS, found.take_pod), found.follow(jobs, found.take_job)]
+    work = [found.follow(PODS, found.on_pod), found.follow(jobs, found.on_job)]
     work += [found.run_pods() for _ in range(_KUBELETS)]
     tasks = found.tasks = [asyncio.create_task(one) for one in work]
     try:

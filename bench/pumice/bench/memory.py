@@ -21,11 +21,11 @@ from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 _APPLIED = decision_pb2.OUTCOME_CODE_APPLIED
 _SESSIONS = 3
 _MEASURED = (
-    "resident set of a recording core process after all pods were bound, their outcomes came "
-    "back, and two more sessions placed a pod of each class; resident_mib: after an hour more, in "
-    "which gangs ended and others came, a minute in each session; per pod: the difference to a core "
-    "with a quarter of the pods, divided by those it had less; per node: the difference between "
-    "that one and one with half its nodes, divided by those it had less"
+    "resident set of a recording core process after all pods were bound, the core had all outcomes, "
+    "and two more sessions placed a pod of each class; resident_mib: after another hour, in which "
+    "gangs ended and new ones arrived, one session per minute; per pod: the difference from a core "
+    "with a quarter of the pods, divided by the difference in pods; per node: the difference between "
+    "that core and one with half its nodes, divided by the difference in nodes"
 )
 
 
@@ -86,14 +86,14 @@ async def _measure(size: Size, minutes: int) -> _Held:
             await held.send(adapter)
             await held.end(adapter)
             await adapter.until_decided(size.pending_pods)
-            await _carry_out(adapter, pods)
+            await _apply_decisions(adapter, pods)
             after = [resident_bytes(core.pid)]
             while len(after) < _SESSIONS:
                 await _arrive(adapter, size.jobs + len(after) * len(specs), specs, pods)
                 after.append(resident_bytes(core.pid))
             first = size.jobs + _SESSIONS * len(specs)
             for minute in range(minutes):
-                await _turn_over(adapter, size, minute, first, specs, pods)
+                await _replace_gangs(adapter, size, minute, first, specs, pods)
                 after.append(resident_bytes(core.pid))
             most = resident_bytes(core.pid, "VmHWM")
             recorded = sum(file.stat().st_size for file in Path(folder).rglob("*.pumice"))
@@ -113,10 +113,10 @@ async def _arrive(
     expected = adapter.decided + len(specs)
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)
-    await _carry_out(adapter, pods)
+    await _apply_decisions(adapter, pods)
 
 
-async def _turn_over(
+async def _replace_gangs(
     adapter: BenchAdapter,
     size: Size,
     minute: int,
@@ -124,16 +124,16 @@ async def _turn_over(
     specs: list[PodSpec],
     pods: dict[str, Pod],
 ) -> None:
-    """A minute of the cluster: gangs end and are deleted, and as many arrive and run."""
-    count = gangs_a_minute(size)
+    """One minute of the cluster: gangs end and are deleted; the same number arrives and runs."""
+    count = gangs_per_minute(size)
     arriving: list[ClusterObject] = []
     for number in range(minute * count, (minute + 1) * count):
-        # The oldest gang there is: one of the first ones, or one that came in an earlier minute.
+        # The oldest gang: one of the first ones, or one of an earlier minute.
         oldest = number if number < size.jobs else first + number - size.jobs
         name = f"job-{oldest:05d}"
         gone = [f"uid-{name}-{index}" for index in range(size.size)]
-        ops = [_gone(object_pb2.KIND_POD, uid) for uid in gone]
-        await adapter.send_ops([*ops, _gone(object_pb2.KIND_POD_GROUP, f"uid-{name}")])
+        ops = [_deletion(object_pb2.KIND_POD, uid) for uid in gone]
+        await adapter.send_ops([*ops, _deletion(object_pb2.KIND_POD_GROUP, f"uid-{name}")])
         for uid in gone:
             del pods[uid]
         spec = specs[number % len(specs)]
@@ -142,20 +142,20 @@ async def _turn_over(
     expected = adapter.decided + count * size.size
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)
-    await _carry_out(adapter, pods)
+    await _apply_decisions(adapter, pods)
 
 
-def gangs_a_minute(size: Size) -> int:
-    """Five pods a second, or a tenth of all gangs where there are few."""
+def gangs_per_minute(size: Size) -> int:
+    """Thirty gangs, which are five pods per second with ten pods each; at most a tenth of all gangs."""
     return max(1, min(30, size.jobs // 10))
 
 
-def _gone(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
+def _deletion(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
     return delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=uid))
 
 
-async def _carry_out(adapter: BenchAdapter, pods: dict[str, Pod]) -> None:
-    """Reports every decision as done, and every pod as running where it was sent."""
+async def _apply_decisions(adapter: BenchAdapter, pods: dict[str, Pod]) -> None:
+    """Reports every decision as applied, and every pod as running on its node."""
     decisions, adapter.decisions = adapter.decisions, []
     for batch in batches_of(_outcomes(decisions, pods)):
         await adapter.send_ops(batch)

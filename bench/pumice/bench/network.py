@@ -1,4 +1,4 @@
-"""Generated clusters with a network of three tiers, and gangs that stay within the lowest one."""
+"""Generated clusters with a network of three tiers, and gangs limited to its lowest tier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PART, _PODS_PER_PART = "part", 4
 
 
 def with_network(size: Size) -> Iterator[ClusterObject]:
-    """Fresh gangs with a hard limit of tier 1, and HyperNodes over all nodes."""
+    """New gangs with a hard limit of tier 1, and HyperNodes over all nodes."""
     yield from hyper_nodes(size.nodes)
     topology = NetworkTopology(hard=True, highest_tier=1)
     for item in clusters.fresh(size):
@@ -29,7 +29,7 @@ def with_network(size: Size) -> Iterator[ClusterObject]:
 
 
 def with_sub_groups(size: Size) -> Iterator[ClusterObject]:
-    """Fresh gangs in parts of four pods, each with a hard limit of tier 1; the whole of tier 2."""
+    """New gangs in subgroups of four pods with hard tier 1; the whole gang has hard tier 2."""
     yield from hyper_nodes(size.nodes)
     policy = SubGroupPolicy(
         "parts",

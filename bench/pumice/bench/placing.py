@@ -12,7 +12,7 @@ from pumice.bench.engines import INSIDE, bound_in, engine_with, timed, times_in
 from pumice.bench.results import Result
 from pumice.core.deltas import ClusterObject
 
-# Larger sessions are long enough to be measured once.
+# Larger sessions take long enough that one run suffices.
 _REPEATED_UP_TO_PODS = 20_000
 _RUNS = 3
 
@@ -22,12 +22,12 @@ def runs_of(size: Size) -> int:
 
 
 def allocate(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
-    measured = f"one session over fresh gangs, {INSIDE}"
+    measured = f"one session over new gangs, {INSIDE}"
     return _placed("allocate", clusters.fresh, size, profile, runs, measured)
 
 
 def allocate_gpus(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
-    measured = f"one session over fresh gangs that ask for GPUs, {INSIDE}"
+    measured = f"one session over new gangs that request GPUs, {INSIDE}"
     return _placed("allocate-gpu", clusters.with_gpus, size, profile, runs, measured)
 
 
@@ -39,23 +39,23 @@ def mixed(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
 
 
 def topology(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
-    measured = f"one session over fresh gangs with hard tier 1 of three tiers, {INSIDE}"
+    measured = f"one session over new gangs with hard tier 1 of three tiers, {INSIDE}"
     return _placed("topology", network.with_network, size, profile, runs, measured)
 
 
 def sub_groups(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
-    limits = "parts of 4 pods with hard tier 1, the whole with hard tier 2"
-    measured = f"one session over fresh gangs in {limits} of three tiers, {INSIDE}"
+    limits = "subgroups of 4 pods with hard tier 1, the whole gang with hard tier 2"
+    measured = f"one session over new gangs in {limits} of three tiers, {INSIDE}"
     return _placed("sub-groups", network.with_sub_groups, size, profile, runs, measured)
 
 
 def vgpu(size: Size, profile: Profile = VGPU, runs: int = 1) -> Result:
-    measured = f"one session over fresh gangs that share GPUs, {INSIDE}"
+    measured = f"one session over new gangs that share GPUs, {INSIDE}"
     return _placed("vgpu", devices.with_vgpus, size, profile, runs, measured)
 
 
 def numa(size: Size, profile: Profile = NUMA, runs: int = 1) -> Result:
-    measured = f"one session over fresh gangs aligned to one NUMA node each pod, {INSIDE}"
+    measured = f"one session over new gangs, each pod aligned to one NUMA node, {INSIDE}"
     return _placed("numa", devices.with_numa, size, profile, runs, measured)
 
 
@@ -83,7 +83,7 @@ def _placed(
         "gang_size": size.size,
         "classes": size.classes,
         "queues": size.queues,
-        **size.setting,
+        **size.background_figures,
         "configuration": profile.name,
         "bound": bound,
         "left": size.pending_pods - bound,

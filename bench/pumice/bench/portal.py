@@ -1,4 +1,4 @@
-"""Latency of a frontend's questions: Schedule of a small manifest on a live cluster."""
+"""Latency of a frontend's requests: Schedule of a small manifest on a live cluster."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from pumice.bench.clusters import Size
 from pumice.bench.processes import core_process
-from pumice.bench.resting import with_hopeless
 from pumice.bench.results import Result, spread
+from pumice.bench.steady_state import with_unschedulable
 from pumice.bench.wire_adapter import connected, snapshot_of
 from pumice.bench.wire_clusters import labelled
 from pumice.client import AsyncClient, JobVerdict, ScheduleResult
 
 _QUESTIONS = 50
 _CALLERS = 100
-# Gangs of the cluster that wait, and that no answer may contain.
+# Waiting gangs of the cluster, which no response may contain.
 _WAITING = 50
 _WARM_UP_SECONDS = 60.0
 _JOB = """
@@ -37,33 +37,32 @@ spec:
 
 
 def portal(size: Size, questions: int = _QUESTIONS, callers: int = _CALLERS) -> list[Result]:
-    """Schedule of a manifest: one caller after the other, and many at once."""
+    """Measures Schedule of a manifest: sequential calls, then many concurrent callers."""
     return [asyncio.run(_portal(size, questions, callers))]
 
 
 async def _portal(size: Size, questions: int, callers: int) -> Result:
-    held = snapshot_of(labelled(with_hopeless(size, _WAITING)))
+    held = snapshot_of(labelled(with_unschedulable(size, _WAITING)))
     async with core_process("--replica-at-start") as core, connected(core.address) as adapter:
         await held.send(adapter)
         await held.end(adapter)
         async with AsyncClient(address=core.address, timeout_seconds=_WARM_UP_SECONDS) as client:
-            # The replica is ready when it has answered.
+            # The first response shows that the replica is ready.
             await client.schedule(_JOB.format(name="warm", cpu=1))
             async with AsyncClient(address=core.address) as another:
-                first = await _asked(another, "first", "1", JobVerdict.PLACED)
+                first = await _ask(another, "first", "1", JobVerdict.PLACED)
             cpu_began = _cpu_seconds(core.pid)
             placed = [
-                await _asked(client, f"placed-{n}", "1", JobVerdict.PLACED)
-                for n in range(questions)
+                await _ask(client, f"placed-{n}", "1", JobVerdict.PLACED) for n in range(questions)
             ]
             waiting = [
-                await _asked(client, f"waiting-{n}", "4000", JobVerdict.NEVER_FITS)
+                await _ask(client, f"waiting-{n}", "4000", JobVerdict.NEVER_FITS)
                 for n in range(questions)
             ]
             cpu = _cpu_seconds(core.pid) - cpu_began
             began = time.perf_counter()
             at_once = await asyncio.gather(
-                *(_asked(client, f"at-once-{n}", "1", JobVerdict.PLACED) for n in range(callers))
+                *(_ask(client, f"at-once-{n}", "1", JobVerdict.PLACED) for n in range(callers))
             )
             all_s = time.perf_counter() - began
     figures = {
@@ -78,18 +77,18 @@ async def _portal(size: Size, questions: int, callers: int) -> Result:
         "all_at_once_s": round(all_s, 3),
     }
     measured = (
-        "Schedule of a manifest with a gang of four on the live cluster, with the client library: one "
-        "call after the other for gangs that fit and that never fit, then many callers at once"
+        "Schedule of a manifest with a gang of four on the live cluster, with the client library: "
+        "sequential calls for gangs that fit and that never fit, then many concurrent callers"
     )
     return Result("portal", measured, figures)
 
 
 def _cpu_seconds(core: int) -> float:
-    """Time on processors of the core, its replicas and the forks that have ended."""
+    """CPU time of the core, its replicas and the forks that have ended."""
     found, waiting = 0, [core]
     while waiting:
         folder = Path(f"/proc/{waiting.pop()}")
-        # After the name, which may have spaces: own and children's user and system time.
+        # The name may contain spaces. After it: user and system time, of the process and its children.
         fields = (folder / "stat").read_text().rpartition(") ")[2].split()
         found += sum(map(int, fields[11:15]))
         for thread in (folder / "task").iterdir():
@@ -97,7 +96,7 @@ def _cpu_seconds(core: int) -> float:
     return found / os.sysconf("SC_CLK_TCK")
 
 
-async def _asked(client: AsyncClient, name: str, cpu: str, verdict: JobVerdict) -> float:
+async def _ask(client: AsyncClient, name: str, cpu: str, verdict: JobVerdict) -> float:
     taken, result = await _timed(client.schedule(_JOB.format(name=name, cpu=cpu)))
     assert [each.verdict for each in result.jobs] == [verdict], result.jobs
     return taken

@@ -22,7 +22,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 60
 
 
-def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def in_other_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs a function in another process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *args, **kwargs).result()
@@ -35,12 +35,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def control_plane_pids() -> list[int]:
-    """The processes of a control plane on this machine; none if it runs elsewhere."""
+    """The process ids of a control plane on this machine; empty if it runs elsewhere."""
     return [int(pid) for pid in os.environ.get("CONTROL_PLANE_PIDS", "").split(",") if pid]
 
 
 def resident_bytes(pid: int, word: str = "VmRSS") -> int:
-    """Memory that a process and those it started hold in RAM; with ``VmHWM`` at most so far."""
+    """Resident memory of a process and its descendants; with ``VmHWM``, the peak of each."""
     found = re.search(rf"^{word}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
     assert found is not None
     started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -57,7 +57,7 @@ class CoreProcess:
 
 @asynccontextmanager
 async def core_process(*options: str, record: Path | None = None) -> AsyncIterator[CoreProcess]:
-    """A core on a socket, which is ended afterwards; optionally with options and a recording."""
+    """Runs a core on a Unix socket in this context, optionally with a recording."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         address = f"unix:{Path(folder) / 'core.sock'}"
         recording = () if record is None else ("--record", str(record))
@@ -70,7 +70,7 @@ async def core_process(*options: str, record: Path | None = None) -> AsyncIterat
             assert process.stdout is not None
             async with asyncio.timeout(_START_SECONDS):
                 if not await process.stdout.readline():
-                    raise RuntimeError(f"the core ended with {await process.wait()} as it started")
+                    raise RuntimeError(f"the core exited with {await process.wait()} at startup")
             yield CoreProcess(address, process.pid)
         finally:
             if process.returncode is None:

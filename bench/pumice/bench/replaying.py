@@ -1,4 +1,4 @@
-"""Speed of a replay compared with the recorded time, and of what-if runs."""
+"""Speed of replays, compared with the recorded time, and of what-if runs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from pumice.v1 import configuration_pb2, decision_pb2, delta_pb2, object_pb2
 from pumice.v1.cluster_service_pb2 import ConnectResponse
 
 PERIODS = 3600
-# Decisions are named after the core that makes them.
+# The id of the core; decision ids begin with it.
 _CORE = "bench"
 _PERIOD_NS = 10**9
 _START_NS = 1_700_000_000 * 10**9
-_GANGS_A_PERIOD = 2
-# Pods run for a minute and up to another.
+_GANGS_PER_PERIOD = 2
+# Pods run for one to two minutes.
 _LEAST_PERIODS, _SPREAD = 60, 60
 
 
@@ -44,7 +44,7 @@ def replay(size: Size, periods: int = PERIODS) -> Result:
     """Records two new gangs in each period, then replays the recording."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         path = Path(folder) / "hour.pumice"
-        _RecordedCluster(size, path).last(periods)
+        _RecordedCluster(size, path).record(periods)
         began = time.perf_counter()
         with Recording(path) as recording:
             found = compare_recording(recording)
@@ -53,24 +53,25 @@ def replay(size: Size, periods: int = PERIODS) -> Result:
         figures: dict[str, object] = {
             "nodes": size.nodes,
             "periods": periods,
-            "pods_a_period": _GANGS_A_PERIOD * size.size,
+            "pods_per_period": _GANGS_PER_PERIOD * size.size,
             "decisions": found.decisions,
             "recording_bytes": path.stat().st_size,
             "replay_s": round(taken, 2),
             "times_real_time": round(periods * _PERIOD_NS / 1e9 / taken, 1),
         }
     measured = (
-        "replay of a recording, every session compared, reading the file included; made in this "
-        "process before, with a core's own recorder, of a cluster that applies decisions at once"
+        "replay of a recording, with the comparison of every session and the reading of the file; the "
+        "recording comes from a core's recorder in this process and a cluster that applies decisions "
+        "at once"
     )
     return Result("replay", measured, figures)
 
 
 def judge_candidates(size: Size, periods: int = PERIODS, processes: int = 2) -> Result:
-    """Records an hour, then judges three configurations over it."""
+    """Records an hour, then runs three configurations over it."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         path = Path(folder) / "hour.pumice"
-        _RecordedCluster(size, path).last(periods)
+        _RecordedCluster(size, path).record(periods)
         candidates = [Candidate(text, name=name) for name, text in _CANDIDATES.items()]
         before, began = _cpu_seconds(), time.perf_counter()
         with judge([path], Options(), processes) as run_all:
@@ -88,14 +89,14 @@ def judge_candidates(size: Size, periods: int = PERIODS, processes: int = 2) -> 
             "cpu_s_on_two": round(used / len(runs) * -(-len(runs) // 2), 1),
         }
     measured = (
-        "what-if runs of three configurations over a recorded hour, in two processes, with the "
-        "verdicts; every session is simulated, because each places the first gang otherwise"
+        "what-if runs of three configurations over a recorded hour, in two processes, with verdicts; "
+        "every session is simulated, because each configuration places the first gang differently"
     )
     return Result("judge", measured, figures)
 
 
 def _cpu_seconds() -> float:
-    """Processor time of this process and of those that it started and that have ended."""
+    """CPU time of this process and of its child processes that have ended."""
     own, others = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
@@ -119,7 +120,7 @@ _CANDIDATES = {
 
 
 class _RecordedCluster:
-    """A cluster and its core without a stream, with a recording."""
+    """A cluster and the state of a core, without a stream; records its sessions."""
 
     def __init__(self, size: Size, path: Path) -> None:
         registry = installed_registry()
@@ -132,19 +133,19 @@ class _RecordedCluster:
         self._now_ns, self._seq, self._jobs = _START_NS, 0, 0
         self._pending: dict[str, Pod] = {}
         self._ending: dict[int, list[Pod]] = defaultdict(list)
-        self._coming: list[delta_pb2.Op] = []
+        self._outcomes: list[delta_pb2.Op] = []
 
-    def last(self, periods: int) -> None:
+    def record(self, periods: int) -> None:
         self._recorder.start(self._state, self._now_ns)
         configuration = delta_pb2.Op(configuration=configuration_pb2.Configuration())
-        self._take([configuration, *map(upsert, clusters.empty(self._size))])
+        self._apply([configuration, *map(upsert, clusters.empty(self._size))])
         for period in range(periods):
             self._now_ns += _PERIOD_NS
-            self._take([*self._coming, *self._ended(period), *self._arrived()])
-            self._coming = [*self._session(period)]
+            self._apply([*self._outcomes, *self._ended(period), *self._arrived()])
+            self._outcomes = [*self._session(period)]
         self._recorder.close()
 
-    def _take(self, ops: Sequence[delta_pb2.Op]) -> None:
+    def _apply(self, ops: Sequence[delta_pb2.Op]) -> None:
         first_seq = self._seq + 1
         self._seq += len(ops)
         numbered = list(self._reader.read_ops(first_seq, ops))
@@ -153,7 +154,7 @@ class _RecordedCluster:
         self._recorder.on_batch(batch, rejected, self._now_ns)
 
     def _arrived(self) -> Iterator[delta_pb2.Op]:
-        for _ in range(_GANGS_A_PERIOD):
+        for _ in range(_GANGS_PER_PERIOD):
             spec = clusters.plain_spec(self._jobs % self._size.classes)
             queue = f"queue-{self._jobs % self._size.queues}"
             yield from self._seen(clusters.pending_job(self._jobs, self._size.size, spec, queue))
@@ -187,10 +188,10 @@ class _RecordedCluster:
         pods = self._ending.pop(period, [])
         for pod in pods:
             yield upsert(replace(pod, phase=PodPhase.SUCCEEDED), revision=3)
-            yield _gone(object_pb2.KIND_POD, pod.uid)
+            yield _deletion(object_pb2.KIND_POD, pod.uid)
         for job in dict.fromkeys(pod.group_name for pod in pods):
-            yield _gone(object_pb2.KIND_POD_GROUP, f"uid-{job}")
+            yield _deletion(object_pb2.KIND_POD_GROUP, f"uid-{job}")
 
 
-def _gone(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
+def _deletion(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
     return delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=uid))

@@ -44,7 +44,7 @@ class Result:
 
 
 def machine_speed() -> float:
-    """Million additions per second in Python, to compare runs on a busy machine."""
+    """Million additions per second in plain Python, to compare runs under different load."""
     count = 1_000_000
     start = time.perf_counter()
     total = 0
@@ -55,7 +55,7 @@ def machine_speed() -> float:
 
 @contextmanager
 def quiet_memory() -> Iterator[None]:
-    """Garbage collection is off during a session, as in a core."""
+    """Disables garbage collection, as a core does during a session."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -73,7 +73,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def milliseconds(samples: list[float]) -> dict[str, float]:
-    """Median, best and worst of some times in seconds."""
+    """Median, minimum and maximum of times in seconds."""
     return {
         "median_ms": round(1000 * statistics.median(samples), 3),
         "best_ms": round(1000 * min(samples), 3),
@@ -82,7 +82,7 @@ def milliseconds(samples: list[float]) -> dict[str, float]:
 
 
 def spread(when: str, times: list[float]) -> dict[str, object]:
-    """Count, median, 99th percentile and worst of some times in seconds."""
+    """Count, median, 99th percentile and maximum of times in seconds."""
     ordered = sorted(times)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return {

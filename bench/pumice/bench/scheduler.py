@@ -15,7 +15,7 @@ from pumice.bench.processes import PROGRAM, cpu_seconds
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """CPU seconds of adapter and core since they started."""
+    """CPU seconds of adapter and core."""
 
     adapter: float
     core: float

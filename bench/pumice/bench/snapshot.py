@@ -1,4 +1,4 @@
-"""Time of a snapshot between processes, and of the first session as a client sees it."""
+"""Duration of a snapshot between processes, and of the first session as a client sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNS = 2
 
 
 def snapshot(size: Size, runs: int = _RUNS) -> Result:
-    """Streams a running cluster, until its pending pod is decided."""
+    """Streams a running cluster, until the decision for its pending pod."""
     held = snapshot_of([*running_cluster(size), *labelled(single_pod(size.jobs))])
     times = [asyncio.run(_streamed(held)) for _ in range(runs)]
     whole, streamed, cpu, sender = min(times)
@@ -32,14 +32,14 @@ def snapshot(size: Size, runs: int = _RUNS) -> Result:
         "sender_cpu_s": round(sender, 2),
     }
     measured = (
-        "process to process, from the first marker until the first session's decision; a fresh "
-        "core each run; the best run"
+        "between processes, from the first marker to the decision of the first session; a new core "
+        "for each run; the best run"
     )
     return Result("snapshot", measured, figures)
 
 
 async def _streamed(held: Snapshot) -> tuple[float, float, float, float]:
-    """Seconds until the decision and until the last acknowledgement, and CPU times."""
+    """Seconds until the decision and until the last acknowledgement; CPU seconds of core and sender."""
     async with core_process() as core, connected(core.address) as adapter:
         idle_cpu, began = cpu_seconds(core.pid), time.perf_counter()
         own_cpu = time.process_time()
@@ -51,7 +51,7 @@ async def _streamed(held: Snapshot) -> tuple[float, float, float, float]:
 
 
 def client_view(size: Size, scheduler_conf: str = "", runs: int = 1) -> dict[str, object]:
-    """From the last delta acknowledged to the last decision received; the best run."""
+    """Figures from the last acknowledged delta to the last received decision; the best run."""
     held = snapshot_of(pending_cluster(size), scheduler_conf)
     seconds, sessions = min(asyncio.run(_decided(held, size.pending_pods)) for _ in range(runs))
     return {
@@ -62,7 +62,7 @@ def client_view(size: Size, scheduler_conf: str = "", runs: int = 1) -> dict[str
 
 
 async def _decided(held: Snapshot, pods: int) -> tuple[float, int]:
-    """Seconds until all pods were decided on, and the number of the session that did the last."""
+    """Seconds until the last decision, and the number of its session."""
     async with core_process() as core, connected(core.address) as adapter:
         await held.send(adapter)
         began = time.perf_counter()

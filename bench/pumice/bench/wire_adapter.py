@@ -1,4 +1,4 @@
-"""An adapter that sends as fast as the core's credit allows, and counts the answers."""
+"""An adapter that sends as fast as the core's credit allows, and counts acknowledgements and decisions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pumice.v1.cluster_service_pb2 import ConnectRequest, ConnectResponse
 
 METHOD = "/pumice.v1.ClusterService/Connect"
 BATCH_OPS = 1000
-_PATIENCE_SECONDS = 120.0
+_TIMEOUT_SECONDS = 120.0
 
 
 @dataclass
 class BenchAdapter:
-    """Sends as fast as the credit allows; coroutines can wait for conditions."""
+    """The stream to a core; coroutines can wait for acknowledgements and decisions."""
 
     channel: grpc.aio.Channel
     seq: int = 0
@@ -37,8 +37,8 @@ class BenchAdapter:
     decisions: list[decision_pb2.Decision] = field(default_factory=list)
     rejected: int = 0
     ended: str = ""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    send_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def connect(self) -> None:
         method = self.channel.stream_stream(
@@ -66,13 +66,13 @@ class BenchAdapter:
     async def _read(self) -> None:
         try:
             while isinstance(message := await self._call.read(), ConnectResponse):
-                self._take(message)
+                self._handle(message)
             self.ended = "the core ended the stream"
         except grpc.aio.AioRpcError as error:
             self.ended = f"the stream broke: {error.details()}"
-        self.news.set()
+        self.changed.set()
 
-    def _take(self, message: ConnectResponse) -> None:
+    def _handle(self, message: ConnectResponse) -> None:
         if message.HasField("ack"):
             self.acknowledged = message.ack.applied_seq
             self.limit = message.ack.applied_seq + message.ack.credit
@@ -81,16 +81,16 @@ class BenchAdapter:
             self.session = message.decision_batch.session
             self.decided += len(message.decision_batch.decisions)
             self.decisions += message.decision_batch.decisions
-        self.news.set()
+        self.changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for a condition; raises an error when the stream ends or the core does not answer."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        """Waits for a condition; raises an error when the stream ends, or after a timeout."""
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             while not condition():
                 if self.ended:
                     raise ConnectionError(self.ended)
-                self.news.clear()
-                await self.news.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
     async def until_acknowledged(self, seq: int) -> None:
         await self.until(lambda: self.acknowledged >= seq)
@@ -105,8 +105,8 @@ class BenchAdapter:
             await self._call.write(encoded)
 
     async def send_ops(self, ops: Sequence[delta_pb2.Op]) -> int:
-        """Sends one batch and returns its last number. Tasks can share this method."""
-        async with self.turn:
+        """Sends one batch and returns its last sequence number. Tasks can call it concurrently."""
+        async with self.send_lock:
             batch = delta_pb2.DeltaBatch(first_seq=self.seq + 1, ops=ops)
             await self.send_encoded([(len(ops), _encoded(batch))])
             return self.seq
@@ -132,7 +132,7 @@ async def connected(address: str) -> AsyncIterator[BenchAdapter]:
 
 @dataclass
 class Snapshot:
-    """A cluster as encoded messages, so that encoding is not measured."""
+    """A cluster as encoded messages, so that encoding is not part of the measurement."""
 
     batches: list[tuple[int, bytes]]
     digests: list[delta_pb2.KindDigest]
@@ -142,7 +142,7 @@ class Snapshot:
         return sum(count for count, _ in self.batches)
 
     async def send(self, adapter: BenchAdapter) -> float:
-        """Seconds from the first marker until the last op is acknowledged."""
+        """Sends the snapshot; returns the seconds until its last op is acknowledged."""
         began = time.perf_counter()
         begin = cluster_service_pb2.SnapshotBegin(first_seq=1)
         await adapter.send(ConnectRequest(snapshot_begin=begin))

@@ -1,4 +1,4 @@
-"""The clusters of the benchmarks as messages of the protocol."""
+"""Generated clusters as messages of the protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.core.model.pod import Pod
 from pumice.server.wire import write_object, write_upsert
 from pumice.v1 import delta_pb2
 
-# Labels that real pods have besides those of the benchmarks.
+# Further labels, as pods of real clusters have.
 _LABELS = {"team": "bench", "tier": "batch"}
 
 

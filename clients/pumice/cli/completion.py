@@ -1,4 +1,4 @@
-"""``pumice completion``: a script with which a shell completes commands, options and names."""
+"""``pumice completion``: a script for shell completion of commands, options and names."""
 
 from __future__ import annotations
 

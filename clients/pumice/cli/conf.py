@@ -1,4 +1,4 @@
-"""``pumice conf check``: the problems of a scheduler configuration, and what its lines do."""
+"""``pumice conf check``: the problems of a scheduler configuration, and an explanation of its lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from pumice.cli.errors import BAD_INPUT
 from pumice.cli.groups import SuggestingGroup
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, print_json, warn
+from pumice.cli.terminal import console, json_option, print_error, print_json, print_warning
 from pumice.server.local import check_configuration
 from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.inspection_service_pb2 import CheckConfigResponse, ConfigurationNote
@@ -23,7 +23,7 @@ def conf_group() -> None:
     """Checks scheduler configurations."""
 
 
-@conf_group.command("check", short_help="Problems of a configuration, and what its lines do.")
+@conf_group.command("check", short_help="Problems of a configuration, and its lines explained.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--compat",
@@ -33,10 +33,10 @@ def conf_group() -> None:
 )
 @json_option
 def check_command(file: str, compat: tuple[str, ...], as_json: bool) -> int:
-    """Shows the problems of a scheduler configuration, and what each of its lines does.
+    """Shows the problems of a scheduler configuration, and explains each of its lines.
 
-    Every problem has its line and, for a wrong name, the nearest valid one. "-" is standard
-    input. The exit code is 2 when the configuration cannot be used.
+    Every problem has its line and, for an unknown name, the nearest valid one. "-" is standard
+    input. The exit code is 2 if the configuration is invalid.
     """
     text = read_text(file)
     found = check_configuration(Configuration(scheduler_conf=text, compat=compat))
@@ -53,9 +53,9 @@ def _print(file: str, response: CheckConfigResponse) -> None:
         line = f"{shown}:{problem.line}" if problem.line else shown
         where = f"{line}: {problem.path}" if problem.path else line
         if problem.warning:
-            warn(f"{where}: {problem.problem}")
+            print_warning(f"{where}: {problem.problem}")
         else:
-            complain(f"{where}: {problem.problem}")
+            print_error(f"{where}: {problem.problem}")
     if not response.valid:
         return
     if not response.notes:
@@ -77,7 +77,7 @@ def _table(notes: Iterable[ConfigurationNote]) -> Table:
 
 
 def _pages(notes: Iterable[ConfigurationNote]) -> dict[str, list[str]]:
-    """The pages about the actions and plugins that are named, by folder."""
+    """The pages about the named actions and plugins, by folder."""
     pages: dict[str, list[str]] = {}
     for note in notes:
         folder, _, name = note.page.rpartition("/")
@@ -87,7 +87,7 @@ def _pages(notes: Iterable[ConfigurationNote]) -> dict[str, list[str]]:
 
 
 def _depth(note: ConfigurationNote) -> int:
-    """Tiers hold plugins, plugins hold flags and arguments."""
+    """The indentation: tiers contain plugins, plugins contain flags and arguments."""
     if "plugins[" in note.path:
         return 1 if note.path.endswith(".name") else 2
     return 1 if ".arguments." in note.path else 0

@@ -9,7 +9,7 @@ BAD_INPUT = 2
 
 
 class InputProblem(click.ClickException):
-    """Wrong input. The message says what is wrong, where, and what is allowed."""
+    """Invalid input. The message says what is invalid, where, and what is allowed."""
 
     exit_code = BAD_INPUT
 

@@ -1,4 +1,4 @@
-"""Groups of commands: imported when they are called, with suggestions for unknown names."""
+"""Command groups that import commands lazily and suggest names for unknown ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNLIMITED = 1000
 
 
 class LazyCommand(NamedTuple):
-    """The place of a command, ``module:attribute``, and its line in the list of commands."""
+    """The import path of a command, ``module:attribute``, and its line in the list of commands."""
 
     place: str
     short_help: str
@@ -27,7 +27,7 @@ class LazyCommand(NamedTuple):
 
 
 class SuggestingGroup(click.Group):
-    """A group that answers an unknown name with a similar one, or with all names."""
+    """A group whose error for an unknown command suggests a similar name, or lists all names."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -39,7 +39,7 @@ class SuggestingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Wraps the lines of commands, where click would cut them."""
+        """Wraps long help lines instead of truncating them."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, self.short_help_of(name, ctx)) for name in self.list_commands(ctx)]

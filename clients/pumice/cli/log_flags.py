@@ -1,4 +1,4 @@
-"""The log flags of vcctl, which its users type anywhere in a command."""
+"""The log flags of vcctl, which are allowed anywhere in a command."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ _LONG: Final = ("--v", "--vmodule", "--log-flush-frequency")
 
 
 def with_log_flags_last(arguments: Sequence[str], groups: Collection[str]) -> list[str]:
-    """Log flags before the last word of a command of these groups are moved to its end."""
+    """Moves log flags among the words of a command of these groups to the end."""
     words: list[str] = []
     moved: list[str] = []
     rest = list(arguments)
@@ -26,7 +26,7 @@ def with_log_flags_last(arguments: Sequence[str], groups: Collection[str]) -> li
 
 
 def _length_of_flag(argument: str) -> int:
-    """How many arguments a log flag takes, itself included; 0: this is none."""
+    """The number of arguments of a log flag, including itself; 0 if this is not a log flag."""
     name, equals, _ = argument.partition("=")
     if argument == _SHORT or (name in _LONG and not equals):
         return 2

@@ -12,9 +12,9 @@ import click
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
 from pumice.cli.groups import LazyCommand, LazyGroup
 from pumice.cli.log_flags import with_log_flags_last
-from pumice.cli.terminal import complain, json_option, print_json
+from pumice.cli.terminal import json_option, print_error, print_json
 
-# In the order in which they are listed.
+# In the order of the help.
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand(
         "pumice.cli.run:run_command", "Core and adapter for a Kubernetes cluster, as one command."
@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "core": LazyCommand("pumice.server.commands:core_command", "Core, to which adapters connect."),
     "controllers": LazyCommand(
         "pumice.controllers.commands:controllers_command",
-        "Controllers of a Kubernetes cluster, such as that of Jobs.",
+        "Controllers of a Kubernetes cluster, such as the Job controller.",
     ),
     **{
         name: LazyCommand(f"pumice.controllers.vcctl.commands:{name}_group", text)
@@ -72,7 +72,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "recording": LazyCommand(
         "pumice.cli.recording:recording_group",
-        "Facts about recordings, and copies: parts, joined, with other names.",
+        "Facts about recordings, and copies of them: cut, joined or anonymised.",
     ),
     "simulate": LazyCommand(
         "pumice.cli.simulate:simulate_command", "Decisions for clusters in files, without a core."
@@ -86,9 +86,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
 _FOR_OBJECTS = frozenset(
     name for name, one in COMMANDS.items() if one.place.startswith("pumice.controllers.vcctl.")
 )
-# The name of Volcano's program for objects; a link of this name to pumice is that program.
+# Volcano's command line program; a link of this name to pumice behaves like it.
 _VCCTL = "vcctl"
-# Other programs of Volcano: links of these names to pumice have the flags of those programs.
+# Other programs of Volcano; links of these names to pumice have their flags.
 _SHORT_COMMANDS = ("vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
 ADAPTERS: Mapping[str, LazyCommand] = {
     "kubernetes": LazyCommand(
@@ -127,7 +127,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, given: b
 def pumice(traceback: bool) -> None:
     """A batch scheduler for Kubernetes, drop-in for Volcano.
 
-    The exit code is 0 on success, 1 when a check failed and 2 when the input is wrong.
+    The exit code is 0 on success, 1 if a check failed and 2 if the input is invalid.
     """
 
 
@@ -169,14 +169,14 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point: runs a command; an error becomes a line on stderr and an exit code."""
+    """Entry point: runs a command; turns errors into a line on stderr and an exit code."""
     if arguments is None:
         sys.exit(run(sys.argv[1:], Path(sys.argv[0]).name))
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str], program: str = "") -> int:
-    """Runs a command; a program of Volcano has the flags of that program."""
+    """Runs a command, and returns its exit code. ``program`` may be a program of Volcano."""
     shows_traces = arguments[:1] == ["--traceback"]
     try:
         code = _run(arguments, program)
@@ -186,15 +186,15 @@ def run(arguments: list[str], program: str = "") -> int:
     except click.UsageError as error:
         if shows_traces:
             raise
-        complain(f"{_with_full_stop(error.format_message())} {_hint(error, program)}")
+        print_error(f"{_with_full_stop(error.format_message())} {_hint(error, program)}")
         return error.exit_code
     except click.ClickException as error:
         if shows_traces:
             raise
-        complain(error.format_message())
+        print_error(error.format_message())
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        complain("interrupted")
+        print_error("interrupted")
         return 130
     except BrokenPipeError:
         # The reader of the output has closed the pipe.
@@ -204,12 +204,12 @@ def run(arguments: list[str], program: str = "") -> int:
         if shows_traces:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}")
+        print_error(f"{where}{error.strerror or error}")
         return BAD_INPUT
     except Exception as error:
         if shows_traces:
             raise
-        complain(
+        print_error(
             f"internal error: {type(error).__name__}: {one_line(str(error))}; "
             "this is a bug; 'pumice --traceback …' shows where"
         )

@@ -12,7 +12,7 @@ from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.queries.options import core, core_options
 from pumice.cli.queries.tables import counted
 from pumice.cli.replay.redacting import write_redacted
-from pumice.cli.terminal import complain, json_option, print_json
+from pumice.cli.terminal import json_option, print_error, print_json
 from pumice.client import RecordingEndedError, Stream
 from pumice.recordings import SUFFIX, Recording, RecordingWriter
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -23,23 +23,23 @@ from pumice.v1.recording_pb2 import RecordingEntry
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
-    help="Length of the recording; default: until Ctrl-C.",
+    help="Duration of the recording; default: until Ctrl-C.",
 )
 @click.option(
     "--redact",
     "redacted",
     is_flag=True,
-    help="Recording with all objects renamed; their order stays.",
+    help="Recording with other names of objects, in the same order.",
 )
 @core_options
 @json_option
 def record_command(
     file: Path, seconds: float | None, redacted: bool, as_json: bool, **connection: Any
 ) -> int:
-    """Records a running core into FILE, for 'pumice replay'.
+    """Records a running core to FILE, for 'pumice replay'.
 
     The recording begins with a checkpoint of the cluster and ends with Ctrl-C. After a crash the
-    file is complete up to its last second. The exit code is 1 when the core ended the recording.
+    file is complete up to its last second. The exit code is 1 if the core ended the recording.
     """
     if file.suffix != SUFFIX:
         raise click.UsageError(f"{file}: the name must end in {SUFFIX}")
@@ -90,6 +90,6 @@ def _print_summary(file: Path, ended: RecordingEndedError | None, *, as_json: bo
                 f"{file}: {counted(sessions, 'session')}, {size} bytes; 'pumice replay {file}'"
             )
     if ended is not None:
-        complain(f"the core ended the recording: {ended}; the file is complete up to then")
+        print_error(f"the core ended the recording: {ended}; the file is complete up to then")
         return FAILED
     return 0

@@ -1,4 +1,4 @@
-"""``pumice run``: a core, its Kubernetes adapter and controllers with one command."""
+"""``pumice run``: a core, its Kubernetes adapter and controllers as one command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _listen_option = click.option(
     default="",
     metavar="ADDRESS",
     callback=_check_listen,
-    help="Address of the core for other commands: unix:/path or 127.0.0.1:PORT.  [a socket of its own]",
+    help="Address of the core for other commands: unix:/path or 127.0.0.1:PORT; default: a new socket.",
 )
 
 
@@ -45,22 +45,22 @@ _listen_option = click.option(
 @controllers_option
 @keeping_options
 def _core_part(**_: Any) -> None:
-    """Never called: it separates the core's arguments from the adapter's."""
+    """Never called; its parser separates the core's arguments from the adapter's."""
 
 
-class _Parted(click.Command):
-    """Remembers the arguments as they were given, the core's apart from the adapter's."""
+class _SplitCommand(click.Command):
+    """A command that stores its arguments in two parts: those of the core, and of the adapter."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
         rest = super().parse_args(ctx, args)
         with _core_part.make_context("core", given) as part:
-            ctx.meta[_GIVEN] = tuple(_again(part)), tuple(part.args)
+            ctx.meta[_GIVEN] = tuple(_core_arguments(part)), tuple(part.args)
         return rest
 
 
-def _again(part: click.Context) -> Iterator[str]:
-    """The core's options as it is given them, but for where it listens."""
+def _core_arguments(part: click.Context) -> Iterator[str]:
+    """The given options of the core as arguments, without ``--listen`` and ``--controllers``."""
     for option in _core_part.params:
         name = option.name or ""
         if (
@@ -72,17 +72,17 @@ def _again(part: click.Context) -> Iterator[str]:
         yield word if value is True else f"{word}={value}"
 
 
-@click.command("run", cls=_Parted)
+@click.command("run", cls=_SplitCommand)
 @adapter_flags
 @_listen_option
 @controllers_option
 @keeping_options
 @click.pass_context
 def run_command(ctx: click.Context, /, listen: str, controllers: str | None, **values: Any) -> None:
-    """Schedules a Kubernetes cluster: a core and its adapter with one command.
+    """Schedules a Kubernetes cluster with a core and its adapter.
 
-    They are two processes with a Unix socket between them; either is restarted when it ends. With
-    --controllers a third process runs the controllers. The command takes the flags of Volcano's
+    They are two processes with a Unix socket between them; each is restarted when it ends. With
+    --controllers a third process runs the controllers. The command accepts the flags of Volcano's
     scheduler, and those of 'pumice core' for recordings, replicas and metrics.
     """
     for_core, for_adapter = ctx.meta[_GIVEN]

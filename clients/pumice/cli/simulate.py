@@ -17,7 +17,7 @@ from pumice.cli.simulation.runs import SECOND_NS, Run, run
 from pumice.cli.simulation.scenarios import MOST_CYCLES, Scenario
 from pumice.cli.simulation.sources import Sources, read_text
 from pumice.cli.simulation.verdicts import difference
-from pumice.cli.terminal import complain, console, json_option, print_json, warn
+from pumice.cli.terminal import console, json_option, print_error, print_json, print_warning
 from pumice.client.reasons import PluginFault
 from pumice.manifests.errors import FieldError
 from pumice.manifests.times import timestamp_ns
@@ -58,13 +58,13 @@ class Moment(click.ParamType[int]):
     type=Moment(),
     default=START_NS,
     show_default="2026-11-15T12:00:00Z",
-    help="Time of the first cycle; every other cycle is a second later.",
+    help="Time of the first cycle; each further cycle is one second later.",
 )
 @click.option("--family", metavar="NAME", help="Family of the scenario files to run.")
 @click.option(
     "--scheduler-conf",
     metavar="FILE",
-    help="Scheduler configuration; replaces that of scenario files.",
+    help="Scheduler configuration instead of that of scenario files.",
 )
 @click.option(
     "--cycles",
@@ -81,13 +81,13 @@ def simulate_command(
     scheduler_conf: str | None,
     cycles: int | None,
 ) -> int:
-    """Shows what the engine decides for clusters in files, without a core.
+    """Shows the engine's decisions for clusters in files, without a core.
 
     A FILE is a scenario (a cluster, a configuration and the expected decisions) or contains
     manifests in YAML or JSON. All manifests together are one cluster; in it, queues without a state
     are open, and a queue named default exists. "-" is standard input. Between cycles bound pods
     start to run, evicted pods are deleted, and statuses are written. With --check, shared devices
-    of a node count only after an update of the node, as in the Volcano that was recorded.
+    of a node count only after an update of the node, as in Volcano.
     """
     if check and cycles is not None:
         raise click.UsageError(
@@ -109,7 +109,7 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
             begin_ns = scenario.now_ns or now_ns
             done = run(scenario, begin_ns, explain=True)
         except InputProblem as problem:
-            complain(problem.message)
+            print_error(problem.message)
             bad = True
             continue
         bad = _print_set_aside(done.set_aside, scenario) or bad
@@ -150,7 +150,7 @@ def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
             )
         done = run(scenario, scenario.now_ns or now_ns, as_recorded=True)
     except InputProblem as problem:
-        complain(problem.message)
+        print_error(problem.message)
         known = source if isinstance(source, Scenario) else None
         return Verdict(
             known.source if known else problem.message.partition(": ")[0],
@@ -178,7 +178,7 @@ def _usable(source: Scenario | InputProblem) -> Scenario:
 def _of_family(
     sources: Iterable[Scenario | InputProblem], family: str | None
 ) -> Iterator[Scenario | InputProblem]:
-    """The scenarios of a family, and files that cannot be read; an unknown family is an error."""
+    """The scenarios of a family, and unreadable files. Raises InputProblem for an unknown family."""
     others: set[str] = set()
     found = family is None
     for source in sources:
@@ -189,25 +189,25 @@ def _of_family(
             others.add(source.family or "(none)")
     if not found:
         raise InputProblem(
-            f"no file is of the family {family!r}; there are: {', '.join(sorted(others)) or 'none'}"
+            f"unknown family {family!r}; families: {', '.join(sorted(others)) or 'none'}"
         )
 
 
 def _print_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
     for line in lines:
-        complain(f"{line} (set aside)")
+        print_error(f"{line} (set aside)")
     if scenario.ignored:
         kinds = ", ".join(scenario.ignored)
-        warn(f"{scenario.source}: ignored, scheduling does not read: {kinds}")
+        print_warning(f"{scenario.source}: ignored kinds, which scheduling does not read: {kinds}")
     return bool(lines)
 
 
 def _print_faults(done: Run) -> None:
-    """Plugins that raised; the sessions went on without them."""
+    """Prints faults of plugins; the sessions continued without these plugins."""
     for number, cycle in enumerate(done.cycles, start=1):
         for fault in cycle.faults:
             where = f"{done.scenario.source}: cycle {number}"
-            complain(f"{where}: {PluginFault.from_proto(fault)}")
+            print_error(f"{where}: {PluginFault.from_proto(fault)}")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for the present stdout or stderr, which tests replace."""
+    """A console for the current stdout or stderr, which tests replace."""
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty()
     return Console(
@@ -41,13 +41,13 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def warn(text: str) -> None:
+def print_warning(text: str) -> None:
     """Prints a warning on stderr."""
     console(stderr=True).print(
         f"[yellow]pumice: warning:[/] {escape(one_line(text))}", soft_wrap=True
     )
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Prints an error on stderr, as one line."""
     console(stderr=True).print(f"[bold red]pumice:[/] {escape(one_line(text))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``pumice tune``: a search for better settings over recordings."""
+"""``pumice tune``: a search for better settings with recordings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pumice.cli.replay.candidates import input_problems
 from pumice.cli.replay.files import readable_files, recording_files
 from pumice.cli.replay.verdicts import amount
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, print_json
+from pumice.cli.terminal import console, json_option, print_error, print_json
 from pumice.evaluation import Options, Overrides
 from pumice.evaluation.changed_entries import names_by_kind
 from pumice.evaluation.processes import judge
@@ -55,15 +55,13 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     metavar="FOLDER",
     help="Folder for a candidate file of every evaluation.",
 )
-@click.option(
-    "--conf", metavar="BASE", help="Configuration that is varied; default: the recorded one."
-)
+@click.option("--conf", metavar="BASE", help="Configuration to vary; default: the recorded one.")
 @click.option(
     "--vary",
     "varied",
     multiple=True,
     metavar="PATH=VALUE,VALUE",
-    help="Further field that is varied, such as queues/research/weight=1,2,4.",
+    help="Further field to vary, such as queues/research/weight=1,2,4.",
 )
 @click.option(
     "--evaluations",
@@ -86,7 +84,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "--processes",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Processes; default: one per processor.",
+    help="Number of processes; default: one per CPU.",
 )
 @json_option
 def tune_command(
@@ -105,7 +103,7 @@ def tune_command(
 
     Every evaluation is a what-if run, written to FOLDER as a candidate that 'pumice replay' runs
     again. The output has the trade-offs: evaluations that no other one beats in all goals. The same
-    seed gives the same evaluations; the budget of time only says how many.
+    seed gives the same evaluations; the time limit only determines their number.
     """
     codes = [0]
     paths = readable_files(recording_files(recordings), codes)
@@ -123,20 +121,20 @@ def tune_command(
                 run_all,
                 evaluations,
                 lambda: time.monotonic() >= ends,
-                lambda batch: _keep(folder, batch),
+                lambda batch: _save(folder, batch),
             )
     if as_json:
         print_json(_json(search, paths, folder, why))
     else:
         _print(search, paths, folder, why)
     if faulty := [one for one in search.evaluations if one.fault]:
-        complain(f"{faulty[0].candidate.name}: {faulty[0].fault}; not judged")
+        print_error(f"{faulty[0].candidate.name}: {faulty[0].fault}; not judged")
         codes.append(FAILED)
     return max(codes)
 
 
-def _keep(folder: Path, batch: Sequence[Evaluation]) -> None:
-    """Writes evaluations at once, so that a search that is interrupted keeps them."""
+def _save(folder: Path, batch: Sequence[Evaluation]) -> None:
+    """Writes evaluations at once, so that they survive an interrupted search."""
     for one in batch:
         _write(folder, one)
     if sys.stderr.isatty():
@@ -150,7 +148,7 @@ def _history(paths: Sequence[Path]) -> History:
 
 
 def _varied(texts: Sequence[str], history: History) -> dict[str, list[str]]:
-    """Values by path. Raises InputProblem for a path that is about no object of the history."""
+    """Values by path. Raises InputProblem for a path that matches no object of the history."""
     found = {}
     for text in texts:
         path, equals, values = text.partition("=")

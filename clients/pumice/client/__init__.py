@@ -1,7 +1,7 @@
 """The client library: the services of a core as typed Python methods.
 
 ``Client`` is for programs with threads, ``AsyncClient`` for programs with ``asyncio``. Both have the
-same methods: ``Client`` runs an ``AsyncClient`` in a thread of its own.
+same methods: ``Client`` runs an ``AsyncClient`` in a separate thread.
 """
 
 from pumice.client.aio import AsyncClient

@@ -31,9 +31,9 @@ from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
 class AsyncClient(SchedulingMethods):
     """A client of one core, for ``asyncio``. It belongs to one event loop.
 
-    Every method takes ``cluster``, which replaces the cluster of the settings, and
-    ``timeout_seconds``, which bounds the call with all its pages and retries. Every method raises
-    a subclass of ``ClientError``.
+    Every method accepts ``cluster``, which replaces the cluster of the settings, and
+    ``timeout_seconds``, which limits the call with all its pages and retries. All errors are
+    subclasses of ``ClientError``.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class AsyncClient(SchedulingMethods):
 
         Args:
             cluster: The name of the cluster.
-            force: Also while an adapter is connected; its stream is ended.
-            timeout_seconds: Longest time of the call; None: that of the settings.
+            force: Remove the cluster even while an adapter is connected; this ends its stream.
+            timeout_seconds: The timeout of the call; by default that of the settings.
         """
         name = arguments.text("cluster", cluster, empty=False)
         request = ForgetClusterRequest(cluster=name, force=arguments.flag("force", force))
@@ -112,9 +112,9 @@ class AsyncClient(SchedulingMethods):
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[Job]:
-        """The jobs by name. Namespace, queue and phases each narrow the list.
+        """The jobs by name, optionally of one namespace, one queue or some phases.
 
-        A phase is a ``PodGroupPhase`` or its word, such as ``Pending``.
+        A phase is a ``PodGroupPhase`` or its name, such as ``Pending``.
         """
         enum = group_pb2.PodGroupPhase.DESCRIPTOR
         request = inspection.ListJobsRequest(
@@ -154,7 +154,7 @@ class AsyncClient(SchedulingMethods):
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[SessionSummary]:
-        """The sessions that the core still keeps, newest first, or only so many of them."""
+        """The last sessions, newest first: all that the core keeps, or at most ``count``."""
         request = inspection.ListSessionsRequest(
             cluster=self._cluster(cluster),
             decided_only=arguments.flag("decided_only", decided_only),
@@ -176,7 +176,7 @@ class AsyncClient(SchedulingMethods):
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Session:
-        """One session with its decisions; 0: the last one."""
+        """One session with its decisions; by default the last one."""
         pages = await self._caller.list(
             self._inspection.GetSession,
             inspection.GetSessionRequest(
@@ -199,7 +199,7 @@ class AsyncClient(SchedulingMethods):
     async def check_config(
         self, configuration: ConfigurationLike, *, timeout_seconds: float | None = None
     ) -> ConfigCheck:
-        """Whether a core of this version accepts a configuration: a text, a ``Path``, or a mapping."""
+        """Checks a configuration: a text, a ``Path``, or a mapping."""
         checked = await asyncio.to_thread(arguments.configuration, configuration)
         request = inspection.CheckConfigRequest(configuration=checked)
         deadline = self._caller.deadline(timeout_seconds)
@@ -216,14 +216,14 @@ class AsyncClient(SchedulingMethods):
     ) -> AsyncGenerator[Session, None]:
         """Sessions as they end, until the caller stops.
 
-        A lost connection is opened again, and the watch resumes after the last session it gave.
+        The client reopens a lost connection, and resumes after the last returned session.
 
         Args:
-            after: Begin after this session, if the core still keeps it; 0: with the next one, -1:
-                with the oldest that the core keeps.
-            decided_only: Leave out sessions without decisions.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: How long the core may be away before this raises.
+            after: Begin after this session, if the core still keeps it. 0 begins with the next
+                session, -1 with the oldest that the core keeps.
+            decided_only: Skip sessions without decisions.
+            cluster: The cluster; by default that of the settings.
+            timeout_seconds: Time without a core after which this raises an error.
         """
         request = inspection.WatchSessionsRequest(
             cluster=self._cluster(cluster),
@@ -245,10 +245,10 @@ class AsyncClient(SchedulingMethods):
     async def record(
         self, seconds: float | None = None, *, cluster: str | None = None
     ) -> AsyncGenerator[RecordingEntry, None]:
-        """A recording of the cluster from its next session on, for a ``RecordingWriter``.
+        """Records the cluster from its next session on; the entries are for a ``RecordingWriter``.
 
-        It ends after so many seconds, or when the caller stops. When the core ends it earlier,
-        this raises RecordingEndedError.
+        The recording ends after ``seconds``, or when the caller stops. Raises RecordingEndedError
+        if the core ends it earlier.
         """
         request = requests.record_request(self._cluster(cluster), seconds)
         responses = self._caller.stream(self._recording.Record, request)

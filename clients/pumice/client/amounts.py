@@ -1,4 +1,4 @@
-"""Amounts of resources in the units that people read."""
+"""Amounts of resources as readable text."""
 
 from __future__ import annotations
 

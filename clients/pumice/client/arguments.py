@@ -1,4 +1,4 @@
-"""Checks of the arguments of calls: each error names the argument and what is allowed."""
+"""Checks of arguments of calls. Each error names the argument and the allowed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.job_result_pb2 import ObjectKey
 from pumice.v1.object_pb2 import Kind, ObjectRef
 
-# A year: a longer time of a call is a mistake.
+# A year; a longer timeout is probably a mistake.
 _MOST_SECONDS = 366 * 24 * 3600
 _MOST_COUNT = 2**31 - 1
 _WITH_NAMESPACE = 3
@@ -62,7 +62,7 @@ def count(name: str, value: object, least: int = 0) -> int:
 
 
 def seconds(name: str, value: object, *, zero: bool = False) -> float | None:
-    """A time in seconds; None: none was given."""
+    """A time in seconds, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -74,12 +74,10 @@ def seconds(name: str, value: object, *, zero: bool = False) -> float | None:
 
 
 def without_trial(**given: float | None) -> None:
-    """Arguments of an explanation that have no effect with a manifest or configuration."""
+    """Refuses arguments of an explanation that have no effect with a manifest or configuration."""
     for name, value in given.items():
         if value:
-            raise ArgumentError(
-                f"{name} has no effect with a manifest or configuration; leave it out"
-            )
+            raise ArgumentError(f"{name} cannot be used with a manifest or configuration")
 
 
 def full_name(name: str, value: object) -> tuple[str, str]:
@@ -93,7 +91,7 @@ def full_name(name: str, value: object) -> tuple[str, str]:
 
 
 def phases(value: object) -> list[PodGroupPhase]:
-    """Phases, also as words."""
+    """Phases, given as members or names."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ArgumentError(f"phases: {_type(value)} given; allowed: a list of phases")
     found = []
@@ -144,8 +142,8 @@ def _key(value: object) -> ObjectKey:
     number = _KINDS.get(parts[0].lower().replace("_", ""))
     if number is None:
         raise ArgumentError(
-            f"removed: {value!r} names no kind; allowed: KIND/NAME or KIND/NAMESPACE/NAME with one "
-            f"of the kinds {', '.join(_KINDS)}"
+            f"removed: {value!r} names no kind; allowed: KIND/NAME or KIND/NAMESPACE/NAME, where KIND "
+            f"is one of {', '.join(_KINDS)}"
         )
     has_namespace = parts[0].lower() not in _CLUSTER_KINDS
     if has_namespace and len(parts) == _WITH_NAMESPACE - 1:
@@ -158,17 +156,17 @@ def _key(value: object) -> ObjectKey:
 
 
 def read_file(name: str, path: Path) -> str:
-    """The text of a file; reads it now."""
+    """Reads the text of a file."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ArgumentError(f"{name}: {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, ValueError) as error:
-        raise ArgumentError(f"{name}: {path}: is not UTF-8 text ({error})") from None
+        raise ArgumentError(f"{name}: {path}: not UTF-8 text ({error})") from None
 
 
 def encoded(name: str, value: Mapping[str, Any]) -> str:
-    """JSON of a mapping; numbers that JSON does not have are refused."""
+    """A mapping as JSON; refuses numbers that JSON cannot represent."""
     try:
         return json.dumps(value, allow_nan=False, default=_json_value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -176,12 +174,12 @@ def encoded(name: str, value: Mapping[str, Any]) -> str:
 
 
 def _json_value(value: object) -> object:
-    """A value that JSON has no type for, as one that it has."""
+    """A value without a JSON type, converted to one with a JSON type."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (date, datetime)):
         return value.isoformat()
-    raise TypeError(f"{_type(value)} given; allowed: what JSON can express")
+    raise TypeError(f"{_type(value)} given; allowed: values that JSON can represent")
 
 
 def _type(value: object) -> str:

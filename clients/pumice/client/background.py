@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers without one."""
+"""An event loop in a separate thread, for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines in its thread while the caller waits. Threads can share it."""
+    """Runs coroutines in a separate thread while the caller waits. It is thread-safe."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -34,7 +34,7 @@ class BackgroundLoop:
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C interrupts the wait, and must also end the call.
+            # Ctrl-C interrupts the wait, and must also cancel the call.
             future.cancel()
             raise
 
@@ -48,7 +48,7 @@ class BackgroundLoop:
 
 
 class Stream(Iterator[T], Generic[T]):
-    """The items of an asynchronous generator. Closing it ends the call behind it."""
+    """An iterator over an asynchronous generator. ``close`` ends the call."""
 
     def __init__(self, loop: BackgroundLoop, items: AsyncGenerator[T, None]) -> None:
         self._loop = loop
@@ -78,7 +78,7 @@ class Stream(Iterator[T], Generic[T]):
             self._waiting = None
 
     def close(self) -> None:
-        """Can be called from another thread or a signal handler while ``next`` waits."""
+        """Ends the stream. Another thread or a signal handler may call it while ``next`` waits."""
         self._is_closed = True
         if not self._loop.is_closed:
             self._loop.run(self._close())

@@ -1,4 +1,4 @@
-"""Calls of the generated stubs, with deadlines, retries and errors of the client library."""
+"""Calls of the generated stubs, with the client library's deadlines, retries and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Item = TypeVar("Item")
 
 
 class Caller:
-    """A channel to a core, and the ways to call methods over it."""
+    """Calls methods over a channel to a core."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -51,7 +51,7 @@ class Caller:
         await self.channel.close()
 
     def deadline(self, timeout_seconds: float | None, grace_seconds: float = 0.0) -> Deadline:
-        """The deadline of a call; without a timeout of its own, that of the settings."""
+        """The deadline of a call; the default timeout is that of the settings."""
         own = arguments.seconds("timeout_seconds", timeout_seconds)
         return Deadline((self.settings.timeout_seconds if own is None else own) + grace_seconds)
 
@@ -61,7 +61,7 @@ class Caller:
         request: Request,
         deadline: Deadline,
     ) -> Response:
-        """The response; retried, since no method used here changes anything."""
+        """Calls a method with retries, which is safe because these methods only read."""
         return await retrying(self.settings, deadline)(self.call_once, method, request, deadline)
 
     async def call_once(
@@ -100,7 +100,7 @@ class Caller:
     async def stream(
         self, method: grpc.aio.UnaryStreamMultiCallable[Request, Response], request: Request
     ) -> AsyncGenerator[Response, None]:
-        """The responses of a server stream, until the caller stops; raises CallError."""
+        """The responses of a server stream, until the caller stops. Raises CallError."""
         try:
             call = method(request, metadata=metadata_of(self.settings))
         except grpc.aio.UsageError:
@@ -120,10 +120,11 @@ class Caller:
         resume: Callable[[Response], None],
         outage_seconds: float | None,
     ) -> AsyncGenerator[Response, None]:
-        """The responses of a stream that is opened again when it breaks.
+        """The responses of a stream, which is reopened when it breaks.
 
-        ``resume`` sets the request to what follows a response. An outage that lasts longer than
-        ``outage_seconds`` (None: the retry time of the settings) raises the last error.
+        ``resume`` changes the request so that a new stream continues after a response. After an
+        outage of ``outage_seconds``, by default the retry time of the settings, raises the last
+        error.
         """
         limit = self.settings.retry_seconds if outage_seconds is None else outage_seconds
         outage = Outage(limit)

@@ -11,7 +11,7 @@ import grpc.aio
 from pumice.client.errors import SettingsError
 from pumice.client.settings import ClientSettings
 
-# A restarted core is found within a second; answers can be as large as a core sends them.
+# The client reconnects to a restarted core within a second; 16 MiB is the largest response of a core.
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
@@ -24,7 +24,7 @@ _SERVER_NAME = "grpc.ssl_target_name_override"
 def open_channel(
     settings: ClientSettings, credentials: grpc.ChannelCredentials | None
 ) -> grpc.aio.Channel:
-    """A channel of the running event loop; without credentials it has no TLS."""
+    """A channel of the running event loop; without TLS if there are no credentials."""
     name = settings.tls_server_name
     options = [*_OPTIONS, *([(_SERVER_NAME, name)] if name else [])]
     if credentials is None:
@@ -38,23 +38,23 @@ def metadata_of(settings: ClientSettings) -> tuple[tuple[str, str], ...]:
 
 
 def read_credentials(settings: ClientSettings) -> grpc.ChannelCredentials | None:
-    """None: a channel without TLS. Raises SettingsError, which names the setting."""
+    """The credentials of a channel; None without TLS. Raises SettingsError."""
     if not settings.is_secure:
         if (settings.token or settings.token_file) and not (settings.is_local or settings.insecure):
             raise SettingsError(
-                f"{settings.address} is another machine, and the token would be sent without encryption; "
-                "set tls_ca, or insecure to send it anyway"
+                f"the token would be sent to another machine ({settings.address}) without TLS; "
+                "set tls_ca, or set insecure to allow it"
             )
         return None
     if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise SettingsError("tls_cert and tls_key go together; set both")
+        raise SettingsError("only one of tls_cert and tls_key is set; set both")
     authority, key, certificate = map(_file, (settings.tls_ca, settings.tls_key, settings.tls_cert))
     _check(settings)
     return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
 def _check(settings: ClientSettings) -> None:
-    """Names the file that is wrong; gRPC would only say that there is no connection."""
+    """Raises SettingsError for an invalid file; gRPC would only report a failed connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         if settings.tls_ca:
@@ -63,7 +63,7 @@ def _check(settings: ClientSettings) -> None:
         raise SettingsError(f"tls_ca {settings.tls_ca}: no certificate in PEM format") from None
     try:
         if settings.tls_cert:
-            # Without the empty password, OpenSSL would ask for one on the terminal.
+            # Without the empty password, OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
     except ssl.SSLError as error:
         pair = f"tls_cert {settings.tls_cert} and tls_key {settings.tls_key}"

@@ -14,11 +14,11 @@ from pumice.v1.object_pb2 import Kind
 
 @dataclass(frozen=True, slots=True)
 class Pause(Value):
-    """Why a cluster is not scheduled."""
+    """The reason why a cluster is not scheduled."""
 
     reason: PauseReason
     message: str
-    # None: since the core started.
+    # None if the pause began when the core started.
     begin_time: datetime | None
     # The kinds of objects in which adapter and core differ.
     kinds: tuple[str, ...]
@@ -34,7 +34,7 @@ class Pause(Value):
 
 
 def kind_name(kind: int) -> str:
-    """``pod_group``; the number of a kind that is newer than this client."""
+    """The name of a kind, such as ``pod_group``; for an unknown kind, its number."""
     value = Kind.DESCRIPTOR.values_by_number.get(kind)
     return str(kind) if value is None else value.name.removeprefix("KIND_").lower()
 
@@ -44,17 +44,17 @@ class Cluster(Value):
     """A cluster that the core serves, or served before."""
 
     name: str
-    # Empty: no adapter is connected.
+    # Empty if no adapter is connected.
     adapter_id: str
     adapter_version: str
     connect_time: datetime | None
     # The highest epoch that was served.
     epoch: int
-    # None: the cluster is scheduled.
+    # None if the cluster is scheduled.
     pause: Pause | None
     last_session: int
     last_session_time: datetime | None
-    # Numbers of objects by kind.
+    # Number of objects by kind.
     object_counts: Mapping[str, int]
     rejected_object_count: int
 

@@ -1,4 +1,4 @@
-"""Scheduler configurations: the one in use, and the check of another."""
+"""Scheduler configurations: the one in use, and the result of a check."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pumice.v1 import configuration_pb2, inspection_service_pb2
 class ConfigProblem(Value):
     """A line of a configuration with an error or a warning."""
 
-    # From 1; 0: not about one line.
+    # Counted from 1; 0 if the problem does not concern one line.
     line: int
     path: str
     problem: str
-    # The nearest valid name; empty: none.
+    # The nearest valid name; empty if there is none.
     suggestion: str
-    # The configuration can be used all the same.
+    # Whether the configuration is valid in spite of the problem.
     warning: bool
 
     @staticmethod
@@ -43,9 +43,9 @@ class Config(Value):
     schedule_period_seconds: float
     default_queue: str
     scheduler_names: tuple[str, ...]
-    # Sessions start early after a change.
+    # Whether sessions start early after a change.
     eager: bool
-    # Where the adapter found the configuration.
+    # The place where the adapter found the configuration.
     source: str
 
     @staticmethod
@@ -66,13 +66,13 @@ class ActiveConfig(Value):
 
     config: Config
     hash: str
-    # Since when; None: there is no valid configuration.
+    # None if there is no valid configuration.
     accepted_time: datetime | None
-    # None: none was rejected.
+    # None if no configuration was rejected.
     rejected: Config | None
     problems: tuple[ConfigProblem, ...]
     core: Core
-    # Why nothing is scheduled; None: the cluster is scheduled.
+    # None if the cluster is scheduled.
     pause: Pause | None
 
     @staticmethod
@@ -91,12 +91,12 @@ class ActiveConfig(Value):
 
 @dataclass(frozen=True, slots=True)
 class ConfigNote(Value):
-    """What a line of a configuration does."""
+    """The meaning of a line of a configuration."""
 
     line: int
     path: str
     meaning: str
-    # The page about the plugin or action, below docs/; empty: there is none.
+    # The page about the plugin or action, below docs/; empty if there is none.
     page: str = ""
 
 

@@ -18,17 +18,17 @@ _KEY: Final = "grpc-status-details-bin"
 
 @dataclass(slots=True)
 class StatusDetails:
-    """The data of an error; empty where the error is not a core's."""
+    """The data of an error; empty if the error is not from a core."""
 
     # A name of ErrorReason without its prefix, such as `EPOCH_STALE`.
     reason: str = ""
-    # What the caller can do.
+    # A recommendation for the caller.
     advice: str = ""
-    # What else ErrorInfo says, by the names in error.proto.
+    # Further data of ErrorInfo, by the names in error.proto.
     metadata: dict[str, str] = field(default_factory=dict)
-    # Fields with what is wrong with them.
+    # Invalid fields, each with its problem.
     violations: list[tuple[str, str]] = field(default_factory=list)
-    # How long to wait before the next attempt; 0: not said.
+    # The delay before the next attempt; 0 if the core sent none.
     retry_after_seconds: float = 0.0
     rejected: list[RejectedObject] = field(default_factory=list)
     problems: list[ConfigurationProblem] = field(default_factory=list)
@@ -52,14 +52,14 @@ class StatusDetails:
 
 
 def read_status_details(metadata: Iterable[tuple[str, Any]] | None) -> StatusDetails:
-    """The detail in the trailing metadata of a failed call."""
+    """The details in the trailing metadata of a failed call."""
     detail = StatusDetails()
     for key, value in metadata or ():
         if key == _KEY:
             try:
                 status = status_pb2.Status.FromString(value)
             except DecodeError:
-                # Not a core's.
+                # Not from a core.
                 continue
             for packed in status.details:
                 _take(detail, packed)

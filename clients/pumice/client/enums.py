@@ -1,4 +1,4 @@
-"""Closed sets of words: the enums of the protocol, in the spelling that users know."""
+"""The enums of the protocol as string enums, with user-visible spelling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StageResult(StrEnum):
 
 
 class StartOutcome(StrEnum):
-    """What is expected of a start."""
+    """The outcome of the estimate of a start."""
 
     UNSPECIFIED = ""
     STARTED = "started"
@@ -66,33 +66,36 @@ class StartOutcome(StrEnum):
 
 
 class JobVerdict(StrEnum):
-    """What would become of a job. UNSPECIFIED: not determined, or newer than this client."""
+    """Whether a job would be placed, and otherwise why it waits.
+
+    UNSPECIFIED means not determined, or newer than this client.
+    """
 
     UNSPECIFIED = "unspecified"
-    # All of its pods have a node.
+    # All pods of the job have a node.
     PLACED = "placed"
-    # Enough of its pods have a node for the job to run.
+    # Enough pods of the job have a node for the job to run.
     PARTLY_PLACED = "partly placed"
-    # When the pods are gone that would be evicted for it.
+    # The job would start after the deletion of the pods that would be evicted for it.
     AFTER_EVICTIONS = "after evictions"
-    # It would fit if the cluster were empty.
+    # The job would fit if the cluster were empty.
     NOT_NOW = "not now"
-    # Not while its queue, a queue above it or its namespace is at its limit.
+    # The job waits while its queue, an ancestor of the queue or its namespace is at its limit.
     AT_LIMIT = "at limit"
-    # It asks for more than its queue or namespace may have at all.
+    # The job requests more than the limit of its queue or namespace.
     ABOVE_LIMIT = "above limit"
-    # It does not fit on the nodes, even if they were empty.
+    # The job does not fit on the nodes, even if they were empty.
     NEVER_FITS = "never fits"
-    # Something must be changed first, such as a queue that is closed.
+    # Something must be changed first, such as a closed queue.
     HELD = "held"
-    # No session looks at it.
+    # No session considers the job.
     NOT_EXAMINED = "not examined"
-    # Objects of it were left out; the problems name them.
+    # Objects of the job were left out; the problems name them.
     INVALID = "invalid"
 
 
 class Severity(StrEnum):
-    """How much a problem matters."""
+    """The severity of a problem."""
 
     UNSPECIFIED = ""
     ERROR = "error"
@@ -111,7 +114,7 @@ class PauseReason(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """The kind of a reason. UNSPECIFIED stands for one that is newer than this client."""
+    """The kind of a reason. UNSPECIFIED means one that is newer than this client."""
 
     UNSPECIFIED = "unspecified"
     NOT_ENQUEUED = "not enqueued"
@@ -142,7 +145,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def member_of(words: type[E], protocol: EnumDescriptor, number: int) -> E:
-    """The member for a number of the protocol's enum; UNSPECIFIED for a number it does not have."""
+    """The member for a number of the protocol's enum; UNSPECIFIED for an unknown number."""
     found: E = _members(words, protocol).get(number, words["UNSPECIFIED"])
     return found
 
@@ -164,7 +167,7 @@ def _prefix(protocol: EnumDescriptor) -> str:
 
 
 def phase_named(word: str) -> PodGroupPhase:
-    """The phase with this name, in upper or lower case; raises ValueError for other words."""
+    """The phase with this name, ignoring case. Raises ValueError for other names."""
     known = {phase.lower(): phase for phase in PodGroupPhase if phase}
     if word.lower() not in known:
         allowed = ", ".join(known.values())

@@ -21,25 +21,25 @@ class RejectedObject(Value):
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
-    """The data of a failed call, as far as the core sent them."""
+    """The data that the core sent with a failed call."""
 
-    # A stable name for the kind of error; empty: the error did not come from a core.
+    # A stable name for the kind of error; empty if the error is not from a core.
     reason: str = ""
     advice: str = ""
     nearest_names: tuple[str, ...] = ()
-    # Fields of the request, each with what is wrong with it.
+    # Invalid fields of the request, each with its problem.
     violations: tuple[tuple[str, str], ...] = ()
     rejected: tuple[RejectedObject, ...] = ()
     problems: tuple[ConfigProblem, ...] = ()
     limit_name: str = ""
     limit: int = 0
     given: int = 0
-    # The core says that the same call can succeed after this time; 0: it does not say so.
+    # The time after which the same call can succeed; 0 if the core sent none.
     retry_after_seconds: float = 0.0
 
 
 class ClientError(Exception):
-    """Any error of the client library."""
+    """The base of all errors of the client library."""
 
     default_advice = "correct the call, and try again"
 
@@ -49,17 +49,17 @@ class ClientError(Exception):
 
     @property
     def reason(self) -> str:
-        """The core's stable name for the kind of error; empty: no core answered."""
+        """The core's stable name for the kind of error; empty if no core answered."""
         return self.details.reason
 
     @property
     def advice(self) -> str:
-        """What the caller can do."""
+        """A recommendation for the caller."""
         return self.details.advice or self.default_advice
 
     @property
     def retryable(self) -> bool:
-        """The same call can succeed later."""
+        """Whether the same call can succeed later."""
         return self.details.retry_after_seconds > 0
 
     @property
@@ -69,13 +69,13 @@ class ClientError(Exception):
 
 
 class SettingsError(ClientError, ValueError):
-    """An invalid setting. The message names it, its source and what is allowed."""
+    """An invalid setting. The message names it, its source and the allowed values."""
 
     default_advice = "correct the setting"
 
 
 class ArgumentError(ClientError, ValueError):
-    """An argument that cannot be used. The message names it and what is allowed."""
+    """An invalid argument. The message names it and the allowed values."""
 
     default_advice = "correct the argument"
 
@@ -87,7 +87,7 @@ class ClosedError(ClientError):
 
 
 class CallError(ClientError):
-    """A call that failed for another reason than those below."""
+    """A failed call; the subclasses are the known reasons."""
 
     default_advice = "read the log of the core"
 
@@ -100,7 +100,7 @@ class CoreUnavailableError(CallError):
 
 
 class HandshakeError(CallError):
-    """Core and client do not agree on TLS."""
+    """The TLS handshake between core and client failed."""
 
     default_advice = "correct tls_ca, tls_cert and tls_key"
 
@@ -108,7 +108,7 @@ class HandshakeError(CallError):
 class DeadlineExceededError(CallError):
     """The core did not answer in time."""
 
-    default_advice = "increase timeout_seconds, or ask for less"
+    default_advice = "increase timeout_seconds, or send a smaller request"
 
 
 class NotFoundError(CallError):
@@ -134,7 +134,7 @@ class InvalidRequestError(CallError):
 class LimitExceededError(CallError):
     """The request is larger than a limit, or the core serves too many requests."""
 
-    default_advice = "ask for less, or later"
+    default_advice = "send a smaller request, or retry later"
 
     @property
     def limit_name(self) -> str:
@@ -159,5 +159,5 @@ class RecordingEndedError(CallError):
     """The core ended a recording early. The entries received so far are complete."""
 
 
-# Errors of a core that is away, starting or busy; those who poll ignore them.
+# Errors of a core that is unavailable, starting or busy; polling code ignores them.
 OUTAGES = (CoreUnavailableError, NotFoundError, DeadlineExceededError)

@@ -1,4 +1,4 @@
-"""Estimates of when a job or pod starts."""
+"""Estimated starts of jobs and pods."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pumice.v1.scheduling_service_pb2 import EstimateStartResponse
 
 @dataclass(frozen=True, slots=True)
 class RunTimeBasis(Value):
-    """Pods whose run times mattered, by where the run time comes from."""
+    """The number of pods whose run times were used, by source of the run time."""
 
     annotation_count: int
-    # Earlier pods of the same job, or of jobs of the same name.
+    # Run times of earlier pods of the same job, or of jobs of the same name.
     history_count: int
     queue_count: int
     assumed_count: int
     # Pods of services, which are assumed not to end.
     endless_count: int
-    # Annotations that cannot be read and have no effect.
+    # Invalid annotations, which have no effect.
     problems: tuple[str, ...]
 
     @staticmethod
@@ -41,28 +41,28 @@ class RunTimeBasis(Value):
 
 @dataclass(frozen=True, slots=True)
 class StartEstimate(Value):
-    """When a job or pod starts, with short, likely and long run times of the pods before it."""
+    """The start of a job or pod, for short, likely and long run times of the other pods."""
 
     # ``namespace/name`` of the PodGroup.
     job: str
-    # Empty: the job, which starts when its minimum of pods has nodes.
+    # Empty if the estimate is for the job, which starts when its minimum of pods has nodes.
     pod: str
     outcome: StartOutcome
     # The estimate in plain language.
     sentence: str
-    # None: not within the horizon, or not at all.
+    # None if not within the horizon, or never.
     earliest_time: datetime | None
     expected_time: datetime | None
     latest_time: datetime | None
     horizon_seconds: float
-    # Where the run with likely run times ended without a start; None: it found one.
+    # The end of the run with likely run times, if it found no start; otherwise None.
     reached_time: datetime | None
     basis: RunTimeBasis
-    # Why it still waits at the end of that run.
+    # Why the job or pod still waits at the end of that run.
     reasons: tuple[Reason, ...]
-    # Plugins that failed meanwhile, with their errors.
+    # Faults of plugins during the runs.
     faults: tuple[str, ...]
-    # Why nothing is scheduled; None: the cluster is scheduled. The estimate is as if it were.
+    # None if the cluster is scheduled. The estimate ignores a pause.
     pause: Pause | None = None
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Explanations: why a job or pod waits, or why it is where it is."""
+"""Explanations: why a job or pod waits, or why it is on its node."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class StageExplanation(Value):
 
 @dataclass(frozen=True, slots=True)
 class ReasonPeriod(Value):
-    """A reason and the time during which it held without a break."""
+    """A reason and the period during which it held without interruption."""
 
     reason: Reason
     first_seen_time: datetime | None
     last_seen_time: datetime | None
     session_count: int
-    # The reason still holds.
+    # Whether the reason still holds.
     current: bool
 
     @staticmethod
@@ -55,7 +55,7 @@ class ReasonPeriod(Value):
 
 @dataclass(frozen=True, slots=True)
 class ResourceShortage(Value):
-    """A resource of which a node has less than a pod needs, in the units of the protocol."""
+    """A resource that a node lacks for a pod, in the units of the protocol."""
 
     resource: str
     need: int
@@ -64,11 +64,11 @@ class ResourceShortage(Value):
 
 @dataclass(frozen=True, slots=True)
 class NearestNode(Value):
-    """A node that almost fits, with what it lacks."""
+    """A node on which a pod almost fits, and what it lacks."""
 
     node: str
     shortages: tuple[ResourceShortage, ...]
-    # Other objections, in the predicates' words.
+    # Other reasons of the predicates.
     reasons: tuple[str, ...]
 
     @staticmethod
@@ -79,7 +79,7 @@ class NearestNode(Value):
 
 @dataclass(frozen=True, slots=True)
 class PluginScore(Value):
-    """The part of a node's score that one plugin gave."""
+    """The part of a node's score from one plugin."""
 
     plugin: str
     score: float
@@ -101,7 +101,7 @@ class ScoredNode(Value):
 
 @dataclass(frozen=True, slots=True)
 class Placement(Value):
-    """Why a pod is on its node."""
+    """The reasons why a pod is on its node: the scores of the feasible nodes."""
 
     pod: str
     node: ScoredNode
@@ -150,18 +150,18 @@ class Eviction(Value):
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Value):
-    """Why a job or pod waits, or why it is where it is."""
+    """Why a job or pod waits, or why it is on its node."""
 
     # ``namespace/name`` of the PodGroup.
     job: str
-    # Empty: the whole job was asked about.
+    # Empty if the explanation is for the whole job.
     pod: str
     queue: str
     phase: PodGroupPhase
-    # The answer in one sentence.
+    # The explanation in one sentence.
     sentence: str
     stages: tuple[StageExplanation, ...]
-    # The pod that holds the job back; empty: none.
+    # The pod that holds the job back; empty if there is none.
     blocking_pod: str
     nearest_nodes: tuple[NearestNode, ...]
     # The oldest first.
@@ -170,11 +170,11 @@ class Explanation(Value):
     evictions: tuple[Eviction, ...]
     based_on_seq: int
     session: int
-    # A session was running, so no nodes were examined.
+    # Whether no nodes were examined, because a session was running.
     without_nodes: bool
-    # Why nothing is scheduled; None: the cluster is scheduled.
+    # None if the cluster is scheduled.
     pause: Pause | None
-    # When it starts, if that was asked; else None.
+    # None if no estimate was requested.
     start_estimate: StartEstimate | None = None
 
     @staticmethod

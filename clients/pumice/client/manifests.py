@@ -1,4 +1,4 @@
-"""Manifests in all forms that callers have, as objects of a request."""
+"""Manifests in all accepted forms, as objects of a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pumice.v1 import job_result_pb2
 from pumice.v1.object_pb2 import ClusterObject
 from pumice.v1.scheduling_service_pb2 import ObjectSet
 
-# API groups of kinds that Kubernetes' client leaves unset in objects that a program makes.
+# API groups by kind; Kubernetes' client does not set apiVersion in objects that a program creates.
 _GROUPS: Mapping[str, str] = {
     "Job": "batch/",
     "CronJob": "batch/",
@@ -35,7 +35,7 @@ _ALLOWED = "a path, a text, a mapping, an object with to_dict(), a Manifest, a C
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Value):
-    """A text with Kubernetes objects, and the name that problems give it."""
+    """A text with Kubernetes objects, and its source name in problems."""
 
     text: str
     source: str = ""
@@ -54,7 +54,7 @@ ManifestLike: TypeAlias = (
 
 
 def object_set(given: ManifestLike) -> ObjectSet:
-    """The objects of a request. Reads files now."""
+    """The objects of a request. Reads files."""
     objects = ObjectSet()
     for number, each in enumerate(_each(given)):
         if isinstance(each, ClusterObject):
@@ -95,7 +95,7 @@ def _manifest(each: Any, source: str) -> job_result_pb2.Manifest:
 
 
 def _is_text(value: str) -> bool:
-    """A string with a line break, or in braces, is a text; any other is a path."""
+    """Whether a string is a text, not a path: it has a line break, or begins with a brace."""
     return "\n" in value or value.lstrip()[:1] in {"{", "["}
 
 
@@ -121,9 +121,9 @@ def _mapping_of(value: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON types with the field names of the API.
+    """The value as JSON types, with the field names of the API.
 
-    Objects of Kubernetes' own client have Python's names, and a table of the API's.
+    Objects of Kubernetes' Python client have Python names, and a table of the API's names.
     """
     names = getattr(value, "attribute_map", None)
     if isinstance(names, Mapping):

@@ -1,4 +1,4 @@
-"""Queues, jobs and nodes as the last session saw them."""
+"""Queues, jobs and nodes, as of the last session."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pumice.v1 import group_pb2, inspection_service_pb2
 
 @dataclass(frozen=True, slots=True)
 class Queue(Value):
-    """A queue: its specification, its share and its jobs. Amounts are in the units of the protocol."""
+    """A queue: its spec, its share and its jobs. Amounts are in the units of the protocol."""
 
     name: str
-    # Empty: the root.
+    # Empty for the root.
     parent: str
     state: QueueState
     weight: int
     priority: int
     reclaimable: bool
-    # None: no limit was set.
+    # None if not set.
     capability: Mapping[str, int] | None
     guarantee: Mapping[str, int] | None
     share: QueueShare
-    # Jobs of the queue itself, by phase.
+    # Jobs of the queue itself, without its descendants, by phase.
     pending_job_count: int
     inqueue_job_count: int
     running_job_count: int
@@ -81,12 +81,12 @@ class Job(Value):
     running_count: int
     succeeded_count: int
     failed_count: int
-    # Decided or bound, not running yet.
+    # Bound, or with a bind in flight; not running yet.
     bound_count: int
     releasing_count: int
     creation_time: datetime | None
     allocated: Mapping[str, int]
-    # Why the job waits; empty: it does not.
+    # Why the job waits; empty if it does not wait.
     reasons: tuple[Reason, ...]
 
     @staticmethod
@@ -125,15 +125,15 @@ class Node(Value):
 
     name: str
     unschedulable: bool
-    # A pod names the node, but the cluster does not have it.
+    # Whether a pod names the node, but the node does not exist.
     missing: bool
     allocatable: Mapping[str, int]
     used: Mapping[str, int]
-    # Negative where pods use more than the node has.
+    # Negative if pods use more than the node has.
     idle: Mapping[str, int]
     # Used by pods that are being deleted.
     releasing: Mapping[str, int]
-    # Reserved for pods that wait for what is being released.
+    # Reserved for pods that wait for resources that are being released.
     pipelined: Mapping[str, int]
     pod_count: int
 

@@ -1,4 +1,4 @@
-"""Problems of a request: what was left out of it, and what was perhaps not meant."""
+"""Problems of a request: invalid parts, and probable mistakes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pumice.v1 import job_result_pb2
 
 @dataclass(frozen=True, slots=True)
 class Problem(Value):
-    """Something in a request that is wrong or has no effect."""
+    """A part of a request that is invalid or has no effect."""
 
-    # An error: it was left out. A warning: it was used, perhaps not as it was meant.
+    # The part with an error was left out; the part with a warning was used.
     severity: Severity
-    # The file and line of the document; empty: the request itself.
+    # The file and line of the document; empty for the request itself.
     source: str
     kind: str
     # ``namespace/name``, or the name alone.
     key: str
     field: str
     problem: str
-    # What is allowed; empty: that cannot be listed.
+    # The allowed values; empty if they cannot be listed.
     allowed: str
 
     @staticmethod

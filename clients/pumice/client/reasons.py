@@ -1,4 +1,4 @@
-"""Reasons why jobs and tasks wait: the data that a core sends, and their text."""
+"""Reasons why jobs and tasks wait: the data from a core, and its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pumice.v1 import reason_pb2
 
 @dataclass(frozen=True, slots=True)
 class NodeCount(Value):
-    """The number of nodes that a predicate rejected with the same words."""
+    """The number of nodes that a predicate rejected with the same text."""
 
     reason: str
     node_count: int
@@ -39,12 +39,12 @@ class QueueLimit(Value):
 
 @dataclass(frozen=True, slots=True)
 class Reason(Value):
-    """Why a job or a task waits. ``str`` gives the author and the text."""
+    """Why a job or a task waits. ``str`` is the author and the text."""
 
-    # The action or plugin that gave the reason.
+    # The action or plugin with this reason.
     author: str
     code: ReasonCode
-    # The pod; empty: the whole job.
+    # The pod; empty for the whole job.
     task: str = ""
     have: int = 0
     need: int = 0
@@ -101,13 +101,13 @@ class Wait(Value):
 
 @dataclass(frozen=True, slots=True)
 class PluginFault(Value):
-    """A plugin or action that raised an error, and the job that the session left out for it."""
+    """An error in a plugin or action, and the job that the session skipped because of it."""
 
     author: str
     where: str
     job: str
     error: str
-    # Where the error was raised in the plugin's own code; empty and 0: unknown.
+    # The position of the error in the plugin's own code; empty and 0 if unknown.
     file: str = ""
     line: int = 0
 
@@ -124,7 +124,7 @@ class PluginFault(Value):
 
 
 def merge_tasks(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Reasons that differ only in their task become one that names the first task and a count."""
+    """Merges reasons that differ only in their task; the result names the first task and a count."""
     tasks: dict[Reason, list[str]] = {}
     for reason in reasons:
         tasks.setdefault(replace(reason, task=""), []).append(reason.task)
@@ -146,7 +146,7 @@ def _names(reason: Reason) -> str:
 
 
 def _about(reason: Reason) -> str:
-    """The subjects in brackets, where there are any."""
+    """The subjects in parentheses, if there are any."""
     return f" ({_names(reason)})" if reason.subjects else ""
 
 

@@ -1,4 +1,4 @@
-"""Requests of the protocol from arguments of the client."""
+"""Builds requests of the protocol from arguments of the client."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def explain_request(
 
 
 def add_horizon(request: ExplainRequest | ScheduleRequest, seconds: float | None) -> None:
-    """Asks for estimates of starts; None: does not."""
+    """Requests estimates of starts, unless ``seconds`` is None."""
     horizon = arguments.seconds("horizon_seconds", seconds)
     if horizon is not None:
         request.start_horizon.CopyFrom(duration_of(horizon))

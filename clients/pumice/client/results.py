@@ -1,4 +1,4 @@
-"""The result of Schedule: what would become of each job, and what is wrong with the request."""
+"""The result of Schedule: a result for each job, and the problems of the request."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
 @dataclass(frozen=True, slots=True)
 class Shortage(Value):
-    """A resource of which a job or pod wants more than there is, in the units of the protocol."""
+    """A resource that is missing for a job or pod, in the units of the protocol."""
 
     resource: str
     wanted: int
     free: int
-    # What the node has in all, or what the queue or namespace may have.
+    # The total of the node, or the limit of the queue or namespace.
     limit: int
-    # The pod that wants it; empty: the job.
+    # The pod that requests it; empty for the job.
     pod: str
-    # What lacks it: ``node``, ``largest node``, ``queue`` or ``quota``.
+    # The place of the shortage: ``node``, ``largest node``, ``queue`` or ``quota``.
     place: str
-    # The name of the node, queue or ResourceQuota; empty: no node has any.
+    # The name of the node, queue or ResourceQuota; empty if no node has the resource.
     name: str
 
     @staticmethod
@@ -56,7 +56,7 @@ class Shortage(Value):
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod(Value):
-    """A pod, as ``namespace/name``, and the node that it would get."""
+    """A pod, as ``namespace/name``, and its node."""
 
     pod: str
     node: str
@@ -64,9 +64,9 @@ class PlacedPod(Value):
 
 @dataclass(frozen=True, slots=True)
 class JobResult(Value):
-    """What would become of one job."""
+    """The result of one job."""
 
-    # ``namespace/name`` of the PodGroup, or of a pod that is in none.
+    # ``namespace/name`` of the PodGroup, or of a pod without a PodGroup.
     job: str
     queue: str
     verdict: JobVerdict
@@ -75,13 +75,13 @@ class JobResult(Value):
     # Pods that stay pending.
     pending_count: int
     reasons: tuple[Reason, ...]
-    # The amounts that are missing.
+    # The missing amounts.
     shortages: tuple[Shortage, ...]
-    # Pods that would be evicted for it.
+    # Pods that would be evicted for the job.
     evictions: tuple[Evict, ...]
-    # Of a job that waits, stage by stage; None: it does not wait, or was not explained.
+    # Why the job waits; None if it does not wait, or was not explained.
     explanation: Explanation | None
-    # When it starts; None: no estimate was asked for.
+    # None if no estimate was requested.
     start_estimate: StartEstimate | None
 
     @staticmethod
@@ -108,12 +108,12 @@ class JobResult(Value):
 
     @property
     def is_placed(self) -> bool:
-        """All pods of the job have a node."""
+        """Whether all pods of the job have a node."""
         return self.verdict is JobVerdict.PLACED
 
 
 def explanation_from_trial(message: ScheduleResponse) -> Explanation:
-    """The only explanation of an answer. Raises NotFoundError if there is no such job or pod."""
+    """The only explanation of a response. Raises NotFoundError if the job or pod does not exist."""
     explanation = message.explanations[0]
     if not explanation.job and not explanation.pod:
         problem = next(each for each in message.problems if each.field == "explained")
@@ -130,10 +130,10 @@ def _evict(message: decision_pb2.Evict) -> Evict:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleResult(Value):
-    """The answer to a manifest. Binds, evictions and waits are those of its jobs."""
+    """The decisions for a manifest. Binds, evictions and waits are those of its jobs."""
 
     jobs: tuple[JobResult, ...]
-    # What is wrong with the request, errors first.
+    # The problems of the request, errors first.
     problems: tuple[Problem, ...]
     binds: tuple[Bind, ...]
     evictions: tuple[Evict, ...]
@@ -168,15 +168,15 @@ class ScheduleResult(Value):
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """Problems because of which something was left out."""
+        """Problems because of which a part of the request was left out."""
         return tuple(each for each in self.problems if each.severity is Severity.ERROR)
 
     @property
     def waiting(self) -> tuple[JobResult, ...]:
-        """Jobs of which some pods would not be placed."""
+        """Jobs with pods that would not be placed."""
         return tuple(each for each in self.jobs if each.pending_count or not each.is_placed)
 
     @property
     def is_placed(self) -> bool:
-        """Nothing was left out, and all pods of all jobs have a node."""
+        """Whether no part of the request was left out, and all pods of all jobs have a node."""
         return not self.errors and not self.waiting

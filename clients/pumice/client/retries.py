@@ -18,11 +18,11 @@ from pumice.client.errors import (
 from pumice.client.settings import ClientSettings
 
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.1, 1.0
-# Time that a last attempt needs at least.
+# Minimum time for the last attempt.
 _LAST_ATTEMPT_SECONDS = 0.05
-# An attempt to open a stream that lasts longer has reached a core.
+# An attempt to open a stream that lasts longer than this has reached a core.
 _FAILED_ATTEMPT_SECONDS = 3.0
-# A restarted core does not know the cluster until its adapter connects; a slow reader is cut off.
+# A restarted core does not know the cluster until its adapter connects; the core ends slow readers.
 _AFTER_RESTART = (NotFoundError, LimitExceededError)
 
 
@@ -46,10 +46,10 @@ _growing = wait_random_exponential(_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS)
 
 
 def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
-    """Retries a busy core until the deadline, and one that does not answer for ``retry_seconds``."""
+    """Retries until the deadline if the core is busy, and for ``retry_seconds`` if none answers."""
 
     def left(state: RetryCallState) -> float:
-        """The time for more attempts."""
+        """The remaining time for attempts."""
         error = state.outcome.exception() if state.outcome is not None else None
         if not isinstance(error, CoreUnavailableError):
             return deadline.remaining_seconds
@@ -57,9 +57,9 @@ def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
         return min(settings.retry_seconds - spent, deadline.remaining_seconds)
 
     def delay(state: RetryCallState) -> float:
-        """A growing delay with jitter. It ends in time for a last attempt.
+        """A growing delay with jitter, which ends in time for a last attempt.
 
-        It is not shorter than the core asks for.
+        It is at least the delay that the core requests.
         """
         error = state.outcome.exception() if state.outcome is not None else None
         asked = error.details.retry_after_seconds if isinstance(error, ClientError) else 0.0
@@ -77,7 +77,7 @@ def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
 
 
 class Outage:
-    """The time without a core during a stream, and the delays between attempts to open it again."""
+    """An outage of the core during a stream, with the delays between attempts to reopen it."""
 
     def __init__(self, limit_seconds: float) -> None:
         self._limit_seconds = limit_seconds
@@ -90,14 +90,14 @@ class Outage:
         self._attempt_start = time.monotonic()
 
     def ends(self) -> None:
-        """The core answers again."""
+        """Records that the core answers again."""
         self._was_open = True
         self._attempts = 0
 
     async def wait_after(self, error: CallError) -> None:
-        """Waits before the next attempt; raises the error where another attempt cannot help."""
+        """Waits before the next attempt; raises the error if another attempt cannot help."""
         if time.monotonic() - self._attempt_start > _FAILED_ATTEMPT_SECONDS:
-            # The core answered: a stream without responses looks the same as one that is opening.
+            # The core has answered: a stream without responses looks like one that is opening.
             self.ends()
         if not (error.retryable or (self._was_open and isinstance(error, _AFTER_RESTART))):
             raise error

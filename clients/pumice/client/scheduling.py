@@ -1,4 +1,4 @@
-"""Schedule and Explain: what would become of a manifest, and why something waits."""
+"""The methods Schedule, Explain and EstimateStart of the asynchronous client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRACE_SECONDS = 1.0
 
 
 class SchedulingMethods:
-    """The methods of the asynchronous client that ask what would be decided, and why."""
+    """The methods of the asynchronous client for hypothetical decisions, reasons and estimates."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -43,7 +43,7 @@ class SchedulingMethods:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What would become of a manifest on the live cluster. Changes nothing.
+        """The decisions for a manifest on the live cluster. Changes nothing.
 
         Args:
             manifest: A path, a text, a mapping, an object of a Kubernetes client library, a
@@ -52,13 +52,13 @@ class SchedulingMethods:
             removed: Objects to remove: ``node/NAME``, ``pod/NAMESPACE/NAME``, or an ``ObjectRef``.
             configuration: Another scheduler configuration: the text of its file, a ``Path``, or a
                 mapping.
-            sessions: The most sessions to run. Pods that one binds are running in the next.
-            others: Also the binds, evictions and waits of the other jobs of the cluster.
-            horizon_seconds: Adds an estimate of the start of each job that looks so far ahead; None:
-                no estimates.
-            request_id: The same id with the same content gets the same answer for some minutes.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
+            sessions: Maximum number of sessions. Pods that one session binds run in the next.
+            others: Whether the result includes the other jobs of the cluster.
+            horizon_seconds: The horizon of an estimate of the start of each job; by default there
+                are no estimates.
+            request_id: A repeated id with the same content gets the same result for some minutes.
+            cluster: The cluster; by default that of the settings.
+            timeout_seconds: The timeout of the call; by default that of the settings.
         """
         name = self._cluster(cluster)
 
@@ -85,7 +85,7 @@ class SchedulingMethods:
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What would become of a manifest with its own nodes and queues, without a cluster."""
+        """The decisions for a manifest that contains its own nodes and queues."""
 
         def request() -> ScheduleRequest:
             return requests.schedule_request(
@@ -103,7 +103,7 @@ class SchedulingMethods:
         self, make: Callable[[], ScheduleRequest], timeout_seconds: float | None
     ) -> ScheduleResponse:
         deadline = self._caller.deadline(timeout_seconds, _GRACE_SECONDS)
-        # Reads files and writes objects in a thread, so that the event loop goes on.
+        # A thread reads files and encodes objects, so that the event loop is not blocked.
         request = await asyncio.to_thread(make)
         return await self._caller.call(self._scheduling.Schedule, request, deadline)
 
@@ -119,22 +119,21 @@ class SchedulingMethods:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
-        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is.
+        """Explains why a PodGroup, or the PodGroup of a Volcano Job, waits or is on its nodes.
 
         Args:
-            name: ``namespace/name``; a name without a namespace is in ``default``.
-            manifest: Explains the job as it would be with these objects, as in ``schedule``; such
-                an explanation has no history.
-            configuration: Explains the job as it would be with this configuration.
-            nearest: The number of nodes to report that almost fit; 0: five. Not with a manifest or
+            name: ``namespace/name``; the default namespace is ``default``.
+            manifest: Hypothetical objects, as in ``schedule``; such an explanation has no history.
+            configuration: A hypothetical configuration.
+            nearest: The number of nearest nodes to report; 0 means five. Not with a manifest or
                 configuration.
-            wait_seconds: How long to wait for a running session to end, so that nodes can be
-                examined. Without it the answer may come ``without_nodes``. Not with a manifest or
-                configuration, which never wait for sessions.
-            horizon_seconds: Adds an estimate of the start that looks so far ahead; None: no
-                estimate. Not with a manifest or configuration: ``schedule`` estimates those.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
+            wait_seconds: Maximum wait for the end of a running session, so that nodes can be
+                examined. Without it, the explanation may be ``without_nodes``. Not with a manifest
+                or configuration, which never wait for sessions.
+            horizon_seconds: The horizon of an estimate of the start; by default there is no
+                estimate. Not with a manifest or configuration; use ``schedule`` for these.
+            cluster: The cluster; by default that of the settings.
+            timeout_seconds: The timeout of the call; by default that of the settings.
         """
         return await self._explain_object(
             ExplainedObject(job=requests.object_name(name)),
@@ -159,7 +158,7 @@ class SchedulingMethods:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
-        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
+        """Explains why a pod waits or is on its node; the arguments are those of ``explain_job``."""
         return await self._explain_object(
             ExplainedObject(pod=requests.object_name(name)),
             manifest=manifest,
@@ -214,14 +213,14 @@ class SchedulingMethods:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> StartEstimate:
-        """When a job starts, or a pod: the engine is run forward on a copy of the cluster.
+        """Estimates when a job or pod starts, with a simulation on a copy of the cluster.
 
         Args:
             name: ``namespace/name`` of a PodGroup, a Volcano Job or a pod.
-            pod: The name is that of a pod.
-            horizon_seconds: How far to look ahead; None: a day.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
+            pod: Whether the name is that of a pod.
+            horizon_seconds: The horizon of the estimate; by default a day.
+            cluster: The cluster; by default that of the settings.
+            timeout_seconds: The timeout of the call; by default that of the settings.
         """
         request = requests.estimate_request(self._cluster(cluster), name, pod, horizon_seconds)
         deadline = self._caller.deadline(timeout_seconds)

@@ -13,7 +13,7 @@ from pumice.v1 import decision_pb2, session_pb2
 
 @dataclass(frozen=True, slots=True)
 class Bind(Value):
-    """The decision to put a pod on a node. Pod and job are ``namespace/name``."""
+    """The decision to bind a pod to a node. Pod and job are ``namespace/name``."""
 
     pod: str
     node: str
@@ -28,7 +28,7 @@ class Evict(Value):
     node: str
     # The action: ``preempt``, ``reclaim`` …
     reason: str
-    # The job that gets the room; empty: none.
+    # The job for which the pod is evicted; empty if there is none.
     for_job: str
 
 
@@ -64,9 +64,9 @@ class QueueShare(Value):
 class SessionTiming(Value):
     """The time that a session spent in an action, in a plugin, or in a plugin during an action."""
 
-    # Also ``open`` and ``close``, where plugins register their functions and finish.
+    # The name of an action, or ``open`` or ``close`` for the start and the end of the session.
     action: str
-    # Empty: the whole action, with all plugins that it called.
+    # Empty for the whole action, with all plugins that it called.
     plugin: str
     duration_seconds: float
     call_count: int
@@ -79,12 +79,12 @@ class SessionTiming(Value):
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary(Value):
-    """A session in figures."""
+    """The figures of a session."""
 
     number: int
     start_time: datetime | None
     duration_seconds: float
-    # The last change of the cluster that the session saw.
+    # The sequence number of the last change that the session includes.
     based_on_seq: int
     config_hash: str
     bind_count: int
@@ -92,7 +92,7 @@ class SessionSummary(Value):
     # Jobs that stayed pending.
     wait_count: int
     fault_count: int
-    # Counts of work, such as nodes that were examined.
+    # Counts of work, such as examined nodes.
     work: Mapping[str, int]
     # Functions of built-in plugins are measured in ``open`` and ``close`` only.
     timings: tuple[SessionTiming, ...] = ()
@@ -116,7 +116,7 @@ class SessionSummary(Value):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Decisions of the protocol, binds and evictions apart."""
+    """Decisions of the protocol, separated into binds and evictions."""
 
     binds: tuple[Bind, ...]
     evictions: tuple[Evict, ...]
@@ -147,9 +147,9 @@ class Session(Value):
     evictions: tuple[Evict, ...]
     waits: tuple[Wait, ...]
     faults: tuple[PluginFault, ...]
-    # Sessions between the previous one of a watch and this one that were left out.
+    # The number of skipped sessions between the previous one of a watch and this one.
     skipped_count: int
-    # Decisions or waits are missing; the counts in the summary are those of the whole session.
+    # Whether decisions or waits are missing; the counts in the summary are always complete.
     truncated: bool
 
     @staticmethod
@@ -170,7 +170,7 @@ class Session(Value):
         whole = session_pb2.SessionDetail()
         for page in pages:
             whole.MergeFrom(page)
-        # Each page has the summary, and says of itself that it is a part.
+        # Each page has the summary, and is marked as truncated.
         whole.summary.CopyFrom(pages[-1].summary)
         whole.truncated = False
         whole.summary_only = pages[-1].summary_only

@@ -1,4 +1,4 @@
-"""The settings of a client: from arguments, the environment and a file."""
+"""The settings of a client, from arguments, the environment and a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pumice.client.errors import SettingsError
 
 DEFAULT_ADDRESS = "127.0.0.1:7461"
 _PREFIX = "PUMICE_"
-# Schemes that gRPC itself reads.
+# Schemes that gRPC handles.
 _SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:")
 _HOST_AND_PORT = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d+)")
 _HIGHEST_PORT = 65_535
@@ -25,7 +25,7 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class SettingsArguments(TypedDict, total=False):
-    """Settings as keyword arguments; None: not given. ``ClientSettings`` says what each one is."""
+    """Settings as keyword arguments; None means not given. ``ClientSettings`` describes them."""
 
     address: str | None
     cluster: str | None
@@ -46,11 +46,11 @@ class ClientSettings:
 
     # HOST:PORT or unix:/path/to/socket.
     address: str = DEFAULT_ADDRESS
-    # The cluster of calls that name none; empty: the only cluster of the core.
+    # The cluster of calls that name none; empty for the only cluster of the core.
     cluster: str = ""
-    # Longest time of one call, with all its pages and retries.
+    # The timeout of a call, with all its pages and retries.
     timeout_seconds: float = 30.0
-    # Longest time for which a call is retried while no core answers; timeout_seconds bounds it.
+    # Maximum time for which a call is retried while no core answers, within timeout_seconds.
     retry_seconds: float = 30.0
     # A bearer token, or a file with one. The file is read for every call.
     token: str = ""
@@ -59,7 +59,7 @@ class ClientSettings:
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
-    # The name in the core's certificate, where it is not the host of the address.
+    # The name in the core's certificate, if it is not the host of the address.
     tls_server_name: str = ""
     # Permission to send a token to another machine without TLS.
     insecure: bool = False
@@ -72,9 +72,9 @@ class ClientSettings:
         defaults: ClientSettings | None = None,
         **arguments: Unpack[SettingsArguments],
     ) -> ClientSettings:
-        """Settings from the arguments, else PUMICE_… variables, else a file, else the defaults.
+        """Settings from the arguments, PUMICE_… variables, a file, or the defaults, in this order.
 
-        The file is the one named, else that of PUMICE_CLIENT_CONFIG, else
+        The file is ``file``, the one that PUMICE_CLIENT_CONFIG names, or
         ``~/.config/pumice/client.yaml`` if it exists.
         """
         environment = os.environ if environment is None else environment
@@ -93,7 +93,7 @@ class ClientSettings:
         return _with(settings, given, "the arguments")
 
     def bearer(self) -> str:
-        """The bearer token; empty: none."""
+        """The bearer token; empty if there is none."""
         if not self.token_file:
             return _token(self.token, "token") if self.token else ""
         where = f"token_file {self.token_file}"
@@ -102,7 +102,7 @@ class ClientSettings:
         except OSError as error:
             raise SettingsError(f"{where}: {error.strerror or error}") from None
         except UnicodeDecodeError:
-            raise SettingsError(f"{where}: is not text; the file must contain a token") from None
+            raise SettingsError(f"{where}: not text; the file must contain a token") from None
         return _token(text, where)
 
     @property
@@ -123,7 +123,7 @@ class ClientSettings:
         return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-# Names of all settings, with their default values, which have the settings' types.
+# The default values by setting, which have the types of the settings.
 _DEFAULTS: Mapping[str, object] = {each.name: each.default for each in fields(ClientSettings)}
 
 

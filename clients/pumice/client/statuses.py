@@ -1,4 +1,4 @@
-"""Failed calls of gRPC as errors of the client library."""
+"""Converts failed gRPC calls to errors of the client library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pumice.client.details import read_status_details
 from pumice.client.errors import CallError, ErrorDetails, RejectedObject
 from pumice.client.settings import ClientSettings
 
-# gRPC's own text for a message over its limit.
+# gRPC's text for a message above its limit.
 _TOO_LARGE = re.compile(r"[Mm]essage larger than max \((\d+) vs\. (\d+)\)")
 # Parts of gRPC's text for a failed TLS handshake: the message for the caller, and the advice.
 _HANDSHAKES = (
@@ -59,7 +59,7 @@ _CLASSES: Mapping[grpc.StatusCode, type[CallError]] = {
 def error_from(
     failed: grpc.aio.AioRpcError, settings: ClientSettings, seconds: float = 0.0
 ) -> CallError:
-    """The error for a call that failed within so many seconds."""
+    """The error for a failed call, which had ``seconds`` of time."""
     code = failed.code()
     text = failed.details() or "the call failed"
     details = _details(failed.trailing_metadata() or ())
@@ -82,7 +82,7 @@ def error_from(
 
 
 def no_answer(settings: ClientSettings, seconds: float) -> errors.DeadlineExceededError:
-    """The error for a call that took longer than so many seconds."""
+    """The error for a call that took longer than ``seconds``."""
     return errors.DeadlineExceededError(
         f"no answer from the core at {settings.address} within {seconds:g} s"
     )

@@ -1,4 +1,4 @@
-"""The synchronous client: an ``AsyncClient`` on an event loop in a thread of its own."""
+"""The synchronous client: an ``AsyncClient`` on an event loop in a separate thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 
 class Client:
-    """A client of one core. Threads can share it.
+    """A client of one core. It is thread-safe.
 
     The methods are those of ``AsyncClient``, which documents their arguments.
     """
@@ -34,7 +34,7 @@ class Client:
     ) -> None:
         """Connects with these settings, or with those of ``ClientSettings.load(**arguments)``."""
         self.settings = settings or ClientSettings.load(**arguments)
-        # Invalid files are reported before there is a thread.
+        # Errors in files are reported before the thread starts.
         read_credentials(self.settings)
         self._loop = BackgroundLoop()
         self._client = self._loop.run(_opened(self.settings))
@@ -69,7 +69,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What would become of a manifest on the live cluster. Changes nothing."""
+        """The decisions for a manifest on the live cluster. Changes nothing."""
         return self._loop.run(
             self._client.schedule(
                 manifest,
@@ -94,7 +94,7 @@ class Client:
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What would become of a manifest with its own nodes and queues, without a cluster."""
+        """The decisions for a manifest that contains its own nodes and queues."""
         return self._loop.run(
             self._client.schedule_inline(
                 manifest,
@@ -118,7 +118,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
-        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is."""
+        """Explains why a PodGroup, or the PodGroup of a Volcano Job, waits or is on its nodes."""
         return self._loop.run(
             self._client.explain_job(
                 name,
@@ -144,7 +144,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
-        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
+        """Explains why a pod waits or is on its node; the arguments are those of ``explain_job``."""
         return self._loop.run(
             self._client.explain_pod(
                 name,
@@ -167,7 +167,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> StartEstimate:
-        """When a job starts, or a pod: the engine is run forward on a copy of the cluster."""
+        """Estimates when a job or pod starts, with a simulation on a copy of the cluster."""
         return self._loop.run(
             self._client.estimate_start(
                 name,
@@ -207,7 +207,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[Job]:
-        """The jobs by name. Namespace, queue and phases each narrow the list."""
+        """The jobs by name, optionally of one namespace, one queue or some phases."""
         return self._loop.run(
             self._client.list_jobs(
                 namespace=namespace,
@@ -234,7 +234,7 @@ class Client:
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[SessionSummary]:
-        """The sessions that the core still keeps, newest first."""
+        """The last sessions, newest first: all that the core keeps, or at most ``count``."""
         return self._loop.run(
             self._client.list_sessions(
                 decided_only=decided_only,
@@ -247,7 +247,7 @@ class Client:
     def get_session(
         self, number: int = 0, *, cluster: str | None = None, timeout_seconds: float | None = None
     ) -> Session:
-        """One session with its decisions; 0: the last one."""
+        """One session with its decisions; by default the last one."""
         return self._loop.run(
             self._client.get_session(number, cluster=cluster, timeout_seconds=timeout_seconds)
         )
@@ -263,7 +263,7 @@ class Client:
     def check_config(
         self, configuration: ConfigurationLike, *, timeout_seconds: float | None = None
     ) -> ConfigCheck:
-        """Whether a core of this version accepts a configuration: a text, a ``Path``, or a mapping."""
+        """Checks a configuration: a text, a ``Path``, or a mapping."""
         return self._loop.run(
             self._client.check_config(configuration, timeout_seconds=timeout_seconds)
         )
@@ -289,7 +289,7 @@ class Client:
     def record(
         self, seconds: float | None = None, *, cluster: str | None = None
     ) -> Stream[RecordingEntry]:
-        """A recording of the cluster from its next session on, for a ``RecordingWriter``."""
+        """Records the cluster from its next session on; the entries are for a ``RecordingWriter``."""
         return self._loop.stream(self._client.record(seconds, cluster=cluster))
 
 

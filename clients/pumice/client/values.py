@@ -1,4 +1,4 @@
-"""The base of all results: frozen values that can be written as JSON."""
+"""The base of all results: frozen values with a JSON form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Value:
     """A frozen dataclass. Subclasses only declare fields."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The value as JSON types: a key for each attribute, enums as words, times as ISO 8601."""
+        """The value as JSON types: a key for each field, enums as strings, times in ISO 8601."""
         return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
 
 
@@ -40,7 +40,7 @@ def _plain(held: object) -> object:
 
 
 def time_from(message: Timestamp) -> datetime | None:
-    """The time in UTC; None where the core sent none."""
+    """The time in UTC; None if the core sent none."""
     if not (message.seconds or message.nanos):
         return None
     return message.ToDatetime(tzinfo=UTC)

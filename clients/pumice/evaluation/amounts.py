@@ -1,4 +1,4 @@
-"""Amounts of resources as people read them."""
+"""Amounts of resources in readable units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GIB = 1024**3
 
 
 def in_units(name: str, amount: int) -> float:
-    """An amount of the protocol in cores, GiB or pieces."""
+    """Converts an amount of the protocol to cores, GiB or units."""
     if is_bytes(name):
         return amount / _GIB
     if name in _WHOLE or name.startswith(_WHOLE_PREFIXES):

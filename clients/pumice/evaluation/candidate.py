@@ -12,12 +12,12 @@ _SECOND_NS = 1_000_000_000
 
 
 class CandidateError(ValueError):
-    """A candidate that cannot be used: which one, and what is allowed."""
+    """An invalid candidate. The message names it and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Settings of a what-if run; None: as recorded."""
+    """Settings of a what-if run; None means the recorded setting."""
 
     scheduler_conf: str | None = None
     period_seconds: float | None = None
@@ -27,12 +27,12 @@ class Candidate:
 
     @property
     def changes_times(self) -> bool:
-        """Sessions run at other times than recorded."""
+        """Whether sessions run at other times than recorded."""
         return self.period_seconds is not None or self.eager is not None
 
     @property
     def starts_simulated(self) -> bool:
-        """The run differs from the first session on, even where the decisions do not."""
+        """Whether the run is simulated from the first session on, even with equal decisions."""
         return self.changes_times or self.overrides.changes_nodes
 
     def applied_to(self, recorded: Configuration) -> Configuration:

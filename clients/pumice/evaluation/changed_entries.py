@@ -12,7 +12,7 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 
 def changed(entries: Iterable[RecordingEntry], overrides: Overrides) -> Iterator[RecordingEntry]:
-    """The entries with changed fields; no node is added or removed."""
+    """The entries with changed fields, without added or removed nodes."""
     for entry in entries:
         for upsert in _upserts(entry):
             overrides.change(upsert.object)
@@ -29,10 +29,10 @@ def _upserts(entry: RecordingEntry) -> Iterator[Upsert]:
 def with_nodes(
     entries: Iterable[RecordingEntry], overrides: Overrides, added: Sequence[ClusterObject]
 ) -> Iterator[RecordingEntry]:
-    """The entries up to the first session, without removed nodes, and with further ones.
+    """The entries up to the first session, with removed and added nodes.
 
-    The nodes are added just before the first session. Entries after it keep their numbers, so they
-    cannot be played; a run that changes nodes leaves the recording there.
+    The nodes are added just before the first session. Later entries keep their sequence numbers,
+    so they cannot be replayed; a run that changes nodes is simulated from there on.
     """
     seq = 0
     for entry in entries:
@@ -64,7 +64,7 @@ def _remove_nodes(entry: RecordingEntry, overrides: Overrides) -> None:
         entry.checkpoint.objects.extend(kept)
     for op in entry.delta_batch.ops:
         if op.HasField("upsert") and _is_removed(op.upsert, overrides):
-            # The deletion of an unknown object changes nothing, and keeps the numbers of ops.
+            # The deletion of an unknown object has no effect, and keeps the sequence numbers.
             uid = op.upsert.object.node.uid
             op.tombstone.kind, op.tombstone.uid = KIND_NODE, uid
 
@@ -78,7 +78,7 @@ def _upsert(held: ClusterObject) -> Upsert:
 
 
 def added_nodes(history: History, overrides: Overrides) -> list[ClusterObject]:
-    """Copies of nodes, as they first were, with names and uids of their own."""
+    """Copies of nodes in their first version, with new names and uids."""
     first: dict[str, ClusterObject] = {}
     for event in history.external:
         if event.object is not None and event.object.HasField("node"):
@@ -105,14 +105,14 @@ def _free_name(taken: dict[str, ClusterObject], name: str) -> str:
 def external_events(
     history: History, overrides: Overrides, added: Sequence[ClusterObject]
 ) -> list[ExternalEvent]:
-    """The changes of the cluster in the run: without removed nodes, and with further ones."""
+    """The changes of the cluster in the run, with removed and added nodes."""
     new = [ExternalEvent(history.start_ns, held, KIND_NODE, held.node.uid) for held in added]
     gone = removed_uids(history, overrides)
     return [*new, *(event for event in history.external if event.uid not in gone)]
 
 
 def removed_uids(history: History, overrides: Overrides) -> frozenset[str]:
-    """The uids of nodes that are removed."""
+    """The uids of the removed nodes."""
     return frozenset(
         event.uid
         for event in history.external
@@ -123,7 +123,7 @@ def removed_uids(history: History, overrides: Overrides) -> frozenset[str]:
 
 
 def names_by_kind(history: History) -> dict[str, set[str]]:
-    """The names of objects that overrides can be about."""
+    """The names of objects that overrides can match, by kind."""
     found: dict[str, set[str]] = {kind: set() for kind in ("queues", "nodes", "quotas")}
     found["priorities"] = {
         record.pod.spec.priority_class_name

@@ -1,4 +1,4 @@
-"""How much of the resources in use queues hold within their weighted fair shares."""
+"""Fairness: the part of the used resources that is within the fair shares of queues."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pumice.evaluation.usage import Floats, Usage
 
 
 def fairness(usage: Usage, weights: Mapping[str, int]) -> Floats:
-    """At each point, the part of the dominant shares that no queue holds beyond its fair share.
+    """At each point, the part of the dominant shares that is within the queues' fair shares.
 
-    Fair shares divide what is in use by weight, and give no queue more than it wants (weighted
-    max-min fairness). 1 where nothing is in use.
+    Fair shares divide the used resources by weight, up to the demand of each queue (weighted
+    max-min fairness). The value is 1 if no resources are used.
     """
     queues = [queue for queue in usage.queues if queue]
     if not queues or not usage.resources:
@@ -31,7 +31,7 @@ def fairness(usage: Usage, weights: Mapping[str, int]) -> Floats:
 
 
 def _filled(total: float, wanted: Floats, weights: Floats) -> Floats:
-    """Divides a total by weight; what a queue does not want goes to the others."""
+    """Divides a total by weight, up to each queue's demand; the others share the rest."""
     given = np.zeros(len(wanted))
     is_open = (wanted > 0) & (weights > 0)
     left = total

@@ -1,4 +1,4 @@
-"""A plugin or action that raised during a run."""
+"""Faults of plugins and actions during a run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pumice.v1.reason_pb2 import PluginFault
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What raised, for which job, and in which session."""
+    """An exception in a plugin or action, with its job and the time of its session."""
 
     author: str
     # The function of the plugin, or the step of the session.
     where: str
-    # ``namespace/name``; empty: no job in particular.
+    # ``namespace/name``; empty if the fault does not concern one job.
     job: str
     error: str
     now_ns: int = 0
-    # In the plugin's own code; empty and 0: unknown.
+    # The position in the plugin's own code; empty and 0 if unknown.
     file: str = ""
     line: int = 0
 
@@ -36,6 +36,6 @@ class Fault:
 
 
 def fault_text(faults: tuple[Fault, ...]) -> str:
-    """One sentence about the first fault, with the number of others in the session."""
+    """The first fault in one sentence, with the number of others in the session."""
     more = f" (and {len(faults) - 1} more in this session)" if len(faults) > 1 else ""
     return f"{faults[0]}{more}"

@@ -19,10 +19,10 @@ NO_QUEUE = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Waiting times of jobs. Jobs that never started count with the time that they waited."""
+    """Waiting times of jobs. Jobs that never started count with their waiting time so far."""
 
     count: int = 0
-    # Jobs that never started; from the shortest of their waits on, values are lower bounds.
+    # Jobs that never started. Values from ``bound_from``, their shortest wait, on are lower bounds.
     never_started: int = 0
     bound_from: float | None = None
     mean: float = 0.0
@@ -39,7 +39,7 @@ class Percentiles:
 class QueueFigures:
     """The pods of one queue. Waiting is from a pod's creation to the decision to bind it.
 
-    Pods that were not placed count with the time that they waited.
+    Pods that were not placed count with their waiting time so far.
     """
 
     pods: int = 0
@@ -53,7 +53,7 @@ class QueueFigures:
     evictions: int = 0
     # Average requests of pods on nodes, as a share of the cluster's CPUs.
     cpu_share: float = 0.0
-    # The same of each resource.
+    # The same for each resource.
     shares: dict[str, float] = field(default_factory=dict)
 
 
@@ -64,9 +64,9 @@ class Curves:
     seconds: list[float] = field(default_factory=list)
     waiting_pods: list[int] = field(default_factory=list)
     fairness: list[float] = field(default_factory=list)
-    # The share of each resource that pods hold.
+    # The used share of each resource.
     held: dict[str, list[float]] = field(default_factory=dict)
-    # The dominant share that the pods of each queue hold.
+    # The dominant share of the pods of each queue.
     queues: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ class Figures:
     queues: dict[str, QueueFigures] = field(default_factory=dict)
     jobs: dict[str, JobResult] = field(default_factory=dict)
     evictions: int = 0
-    # By resource: the average share that pods held, and the same without work that was lost.
+    # By resource: the average used share, and the same without lost work.
     shares: dict[str, float] = field(default_factory=dict)
     useful_shares: dict[str, float] = field(default_factory=dict)
     # Core-seconds, GiB-seconds or unit-seconds that evictions lost, by resource.
@@ -87,7 +87,7 @@ class Figures:
     curves: Curves = field(default_factory=Curves)
 
     def waits(self, *, queue: str | None = None, priority: str | None = None) -> Percentiles:
-        """Waiting times of the jobs of a queue, of a priority, or of all."""
+        """Waiting times of the jobs of a queue, of a priority, or of all jobs."""
         return percentiles(
             job
             for job in self.jobs.values()
@@ -96,7 +96,7 @@ class Figures:
 
 
 def percentiles(jobs: Iterable[JobResult]) -> Percentiles:
-    """Nearest ranks; jobs that ran before the recording began have no wait."""
+    """Percentiles by nearest rank; jobs that ran before the recording have no waiting time."""
     waited = [job for job in jobs if job.wait is not None]
     waits = sorted(job.wait for job in waited if job.wait is not None)
     if not waits:
@@ -116,7 +116,7 @@ def figures(
 ) -> Figures:
     """The figures of recorded pods, or of the pods of a what-if run over the same history.
 
-    ``external`` are the nodes and queues of the run, if they are not those of the history.
+    ``external`` has the nodes and queues of the run, if they differ from those of the history.
     """
     external = history.external if external is None else external
     span = Span(history.start_ns, history.end_ns)
@@ -139,7 +139,7 @@ def figures(
 
 
 def _useful(result: Figures, usage: Usage) -> dict[str, float]:
-    """Shares without work that was lost."""
+    """Used shares without lost work."""
     found = {}
     for name, share in result.shares.items():
         offered = usage.capacity.offered(name)

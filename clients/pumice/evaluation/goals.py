@@ -1,4 +1,4 @@
-"""Goals of scheduling: the recorded figure, the figure of a what-if run, and which is better."""
+"""Goals of scheduling: the recorded figure, the figure of a what-if run, and the verdict."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from enum import StrEnum
 from pumice.evaluation.amounts import unit_of
 from pumice.evaluation.figures import Figures, Percentiles
 
-# Differences up to this part of the old figure, or up to the smallest of the unit, are none.
+# Differences up to this part of the old figure, or up to the minimum of the unit, are ignored.
 _TOLERANCE = 0.01
 _SMALLEST = {"s": 0.1, "share": 0.005, "": 0.0}
 _PERCENTILES = ("p50", "p90", "p99")
 
 
 class Verdict(StrEnum):
-    """Whether a figure became better."""
+    """The comparison of a new figure with the old one."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 
 class UnknownGoalError(ValueError):
-    """A goal that the recording does not have."""
+    """An unknown goal. The message has the nearest known ones."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         near = get_close_matches(name, known, n=3) or known
@@ -36,20 +36,20 @@ class UnknownGoalError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GoalResult:
-    """One goal of one candidate."""
+    """The result of one goal for one candidate."""
 
     name: str
     text: str
-    # ``s``, ``share``, ``core-seconds`` and so on; empty: a count.
+    # ``s``, ``share``, ``core-seconds`` and so on; empty for a count.
     unit: str
     lower_is_better: bool
-    # None: there is no such figure.
+    # None if the figure does not exist.
     old: float | None
     new: float | None
-    # The figures are lower bounds, because some jobs never started.
+    # Whether the figures are lower bounds, because some jobs never started.
     old_is_bound: bool = False
     new_is_bound: bool = False
-    # It is about one queue or one priority.
+    # Whether the goal concerns one queue or one priority.
     is_detail: bool = False
 
     @property
@@ -70,7 +70,7 @@ class GoalResult:
 
 
 def goal_results(old: Figures, new: Figures) -> tuple[GoalResult, ...]:
-    """All goals; those about one queue or one priority come last."""
+    """All goals; those of one queue or one priority come last."""
     jobs = old.jobs.values()
     found = [*_waiting("wait", "waiting of jobs", old, new, lambda run: run.waits(), ("mean",))]
     found += [*_ended(old, new), *_resources(old, new)]
@@ -164,7 +164,7 @@ def _named(*held: dict[str, float]) -> list[str]:
 
 
 def goal_of(results: Iterable[GoalResult], name: str) -> GoalResult:
-    """The goal of this name. Raises UnknownGoalError."""
+    """The goal with this name. Raises UnknownGoalError."""
     known = {result.name: result for result in results}
     if name not in known:
         raise UnknownGoalError(name, list(known))
@@ -172,7 +172,7 @@ def goal_of(results: Iterable[GoalResult], name: str) -> GoalResult:
 
 
 def summary(results: Iterable[GoalResult]) -> str:
-    """How many goals became better and worse; without those of single queues and priorities."""
+    """The numbers of better and worse goals, without those of one queue or priority."""
     main = [result.verdict for result in results if not result.is_detail]
     better, worse = main.count(Verdict.BETTER), main.count(Verdict.WORSE)
     if not better and not worse:

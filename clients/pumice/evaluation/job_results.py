@@ -1,4 +1,4 @@
-"""What became of each job in a run: when it started, whether it finished, what it lost."""
+"""Results of jobs in a run: start, end and lost work."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _SECOND_NS = 1_000_000_000
 
 
 class JobState(StrEnum):
-    """How far a job came."""
+    """The progress of a job in a run."""
 
-    # It had its minimum of pods when the recording began, so it has no wait.
+    # The job had its minimum of pods when the recording began, so it has no waiting time.
     WAS_RUNNING = "was running"
     STARTED = "started"
-    # At the end of the recording it still waits: its wait is at least this long.
+    # The job waits at the end of the recording; its waiting time is a lower bound.
     WAITING = "still waiting"
-    # It was deleted before it started: it would have waited at least this long.
+    # The job was deleted before it started; its waiting time is a lower bound.
     DELETED = "deleted while waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """A job in one run. Amounts of lost work are core-seconds, byte-seconds or unit-seconds."""
+    """A job in one run. Lost work is in core-seconds, GiB-seconds or unit-seconds."""
 
     job: str
     queue: str
-    # The priority class, or the priority where there is no class.
+    # The priority class, or the priority if there is no class.
     priority: str
     min_member: int
     state: JobState
-    # Seconds from its first pod's creation to the placement of its minimum of pods. A lower bound
-    # where the job never started; None where it was running before.
+    # Seconds from the creation of the first pod to the placement of the minimum of pods. A lower
+    # bound if the job never started; None if it was running before.
     wait: float | None
-    # Seconds from the beginning of the recording to the end of its last pod; None: not finished.
+    # Seconds from the beginning of the recording to the end of the last pod; None if not finished.
     finished: float | None
     evictions: int = 0
     lost: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class JobResult:
 def job_results(
     history: History, records: Mapping[str, PodRecord], evictions: Iterable[tuple[int, str]]
 ) -> dict[str, JobResult]:
-    """The jobs of a run over a history; every run over it has the same jobs."""
+    """The jobs of a run over a history; all runs over a history have the same jobs."""
     members: dict[str, list[PodRecord]] = {
         record.job: [] for record in history.pods.values() if record.pod.group_name
     }
@@ -107,12 +107,12 @@ def _result(
 
 
 def placed_ns(record: PodRecord) -> int:
-    """When the pod was placed: the decision, or the bind where another scheduler decided; 0: never."""
+    """The time of the decision, or of the bind by another scheduler; 0 if never placed."""
     return record.decided_ns or record.bound_ns
 
 
 def _start(history: History, members: list[PodRecord], enough: int) -> tuple[JobState, int | None]:
-    """The first time at which enough pods were placed at once; finished pods count as placed."""
+    """The state of a job, and its wait until enough pods were placed; finished pods count."""
     if not members:
         return JobState.DELETED, 0
     steps: list[tuple[int, int]] = []
@@ -138,12 +138,12 @@ def _start(history: History, members: list[PodRecord], enough: int) -> tuple[Job
 
 
 def _was_placed_before(record: PodRecord) -> bool:
-    """Whether the pod had a node when the recording first showed it."""
+    """Whether the pod had a node when it first appeared in the recording."""
     return 0 < record.bound_ns <= record.created_ns
 
 
 def _finished_ns(members: list[PodRecord]) -> int:
-    """When the last pod finished; 0 while pods are left, or were lost after that."""
+    """The end of the last pod; 0 if pods are left, or were lost after that."""
     last = max((record.finished_ns for record in members), default=0)
     if not last or not all(record.finished_ns or record.gone_ns for record in members):
         return 0

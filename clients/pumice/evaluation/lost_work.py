@@ -1,4 +1,4 @@
-"""Work that was done and is lost, because pods were evicted before they finished."""
+"""Work that is lost because pods were evicted before they finished."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SECOND_NS = 1_000_000_000
 def lost_work(members: Sequence[PodRecord], enough: int, end_ns: int) -> dict[str, float]:
     """Requests times seconds of runs that an eviction ended, by resource.
 
-    The eviction of a pod loses the pod's run. When fewer than ``enough`` pods of the job are left,
-    the job starts again, so the runs of the others are lost too.
+    The eviction of a pod loses the pod's run. If fewer than ``enough`` pods of the job are left,
+    the job starts again, so the runs of the other pods are lost too.
     """
     if not any(record.evicted_ns for record in members):
         return {}
     lost: dict[str, float] = {}
-    # Running pods with the time from which their work counts.
+    # Running pods, and the time since which their work counts.
     since: dict[str, int] = {}
     by_uid = {record.uid: record for record in members}
     for at_ns, begins, uid in sorted(_steps(members, end_ns)):

@@ -28,18 +28,18 @@ _INT32 = range(-(2**31), 2**31)
 
 
 class OverrideError(ValueError):
-    """An override that cannot be used: which one, and what is allowed."""
+    """An invalid override. The message names it and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One field of the objects that a pattern names."""
+    """A value for one field of the objects that match a pattern."""
 
     # ``queues``, ``nodes``, ``quotas`` or ``priorities``.
     kind: str
-    # A name, or a pattern with ``*``, ``?`` and ``[]``; of quotas ``namespace/name``.
+    # A name, or a pattern with ``*``, ``?`` and ``[]``; for quotas ``namespace/name``.
     pattern: str
-    # Such as ``weight`` or ``capability/cpu``.
+    # For example ``weight`` or ``capability/cpu``.
     field: str
     value: str
 
@@ -49,12 +49,12 @@ class Override:
 
     @classmethod
     def read(cls, text: str) -> Override:
-        """From ``PATH=VALUE``. Raises OverrideError."""
+        """Reads ``PATH=VALUE``. Raises OverrideError."""
         path, equals, value = text.partition("=")
         kind, _, rest = path.partition("/")
         if not equals or kind not in _FORMS or not rest:
             forms = ", ".join(f"{form}=VALUE" for form in _FORMS.values())
-            raise OverrideError(f"{text!r}: allowed are {forms}")
+            raise OverrideError(f"{text!r}: invalid override; allowed: {forms}")
         parts = rest.split("/", {"quotas": 2, "priorities": 0}.get(kind, 1))
         if len(parts) < {"quotas": 3, "priorities": 1}.get(kind, 2):
             raise OverrideError(f"{text!r}: expected {_FORMS[kind]}=VALUE")
@@ -65,7 +65,7 @@ class Override:
         return made
 
     def check(self) -> None:
-        """Raises OverrideError for a field that does not exist, or a value that it cannot have."""
+        """Raises OverrideError for an unknown field or an invalid value."""
         made: dict[str, Callable[[], object]] = {
             "queues": lambda: _change_queue(Queue(), self),
             "nodes": lambda: _change_node(Node(), self),
@@ -85,7 +85,7 @@ class Overrides:
     fields: tuple[Override, ...] = ()
     # Patterns of names.
     removed_nodes: tuple[str, ...] = ()
-    # How many copies of a node are added, by its name.
+    # The name of a node, and the number of its copies.
     added_nodes: tuple[tuple[str, int], ...] = ()
 
     @classmethod
@@ -95,7 +95,7 @@ class Overrides:
         remove_nodes: Iterable[str] = (),
         add_nodes: Mapping[str, int] | None = None,
     ) -> Overrides:
-        """From ``PATH=VALUE`` texts, or from a mapping of paths to values. Raises OverrideError."""
+        """Reads ``PATH=VALUE`` strings, or a mapping of paths to values. Raises OverrideError."""
         texts = (
             [f"{path}={_text(value)}" for path, value in fields.items()]
             if isinstance(fields, Mapping)
@@ -104,7 +104,9 @@ class Overrides:
         added = tuple((add_nodes or {}).items())
         for name, count in added:
             if not str(count).isdigit() or not count:
-                raise OverrideError(f"copies of node {name}: {count!r} is not a number from 1 on")
+                raise OverrideError(
+                    f"copies of node {name}: {count!r} given; allowed: a number of 1 or more"
+                )
         return cls(tuple(map(Override.read, texts)), tuple(remove_nodes), added)
 
     def __bool__(self) -> bool:
@@ -119,7 +121,7 @@ class Overrides:
         return any(fnmatchcase(node, pattern) for pattern in self.removed_nodes)
 
     def change(self, held: ClusterObject) -> bool:
-        """Changes an object in place; returns whether an override is about it."""
+        """Changes an object in place; returns whether an override matches it."""
         match held.WhichOneof("object"):
             case "queue":
                 return self._apply("queues", held.queue.name, held.queue, _change_queue)
@@ -148,16 +150,14 @@ class Overrides:
         return found
 
     def why_not_applicable(self, names: Mapping[str, Iterable[str]]) -> str:
-        """Names an override that is about nothing; empty: there is none. ``names`` are by kind."""
+        """A message about an override that matches none of ``names``; empty if all match."""
         nodes = [("nodes", pattern) for pattern in self.removed_nodes]
         nodes += [("nodes", name) for name, _ in self.added_nodes]
         for kind, pattern in [*((one.kind, one.pattern) for one in self.fields), *nodes]:
             known = sorted(names.get(kind, ()))
             if not any(fnmatchcase(name, pattern) for name in known):
                 shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-                return (
-                    f"{kind}/{pattern}: the recording has no such object; it has {shown or 'none'}"
-                )
+                return f"{kind}/{pattern}: matches no object of the recording; it has {shown or 'none'}"
         return ""
 
 
@@ -189,7 +189,7 @@ def _amounts(
     except FieldError as error:
         raise OverrideError(f"{override}: {error}") from None
     if not found:
-        raise OverrideError(f"{override}: {resource} is not a resource that is scheduled")
+        raise OverrideError(f"{override}: {resource} is not a resource that scheduling uses")
     return found
 
 
@@ -211,7 +211,7 @@ def _change_queue(queue: Queue, override: Override) -> None:
             raise OverrideError(f"{override}: expected Open or Closed")
         queue.state = states[override.value]
     else:
-        raise OverrideError(f"{override}: fields of a queue are {', '.join(_QUEUE_FIELDS)}")
+        raise OverrideError(f"{override}: unknown field; allowed: {', '.join(_QUEUE_FIELDS)}")
 
 
 def _change_node(node: Node, override: Override) -> None:
@@ -226,7 +226,7 @@ def _change_node(node: Node, override: Override) -> None:
     elif override.field == "unschedulable":
         node.unschedulable = _boolean(override)
     else:
-        raise OverrideError(f"{override}: fields of a node are {', '.join(_NODE_FIELDS)}")
+        raise OverrideError(f"{override}: unknown field; allowed: {', '.join(_NODE_FIELDS)}")
 
 
 def _change_quota(quota: ResourceQuota, override: Override) -> None:

@@ -1,4 +1,4 @@
-"""Several what-if runs at once, in processes."""
+"""Concurrent what-if runs, in processes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Judge = Callable[[Sequence[Candidate]], list[WhatIf]]
 
 
 def core_count() -> int:
-    """The processors that this process may use."""
+    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextmanager
 def judge(paths: Sequence[Path], options: Options, processes: int | None = None) -> Iterator[Judge]:
-    """Runs candidates over recordings; results come in the order of the candidates.
+    """Yields a function that runs candidates over recordings, and returns results in their order.
 
-    With one process, or one candidate at a time, they run in this process.
+    With one process, or for a single candidate, it runs in this process.
     """
     count = processes or core_count()
     if count < 2:
@@ -55,6 +55,6 @@ def _all(
     while pending:
         done, pending = wait(pending, return_when=FIRST_COMPLETED)
         for run in done:
-            # The first error ends all.
+            # The first error ends all runs.
             run.result()
     return [run.result() for run in runs]

@@ -1,4 +1,4 @@
-"""The order of candidates by the goals that they are judged by."""
+"""The ranking of candidates by goals."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pumice.evaluation.whatif import WhatIf
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its place."""
+    """A candidate with the data of its rank."""
 
     run: WhatIf
     better: int
     worse: int
-    # Another candidate is as good in every goal, and better in one.
+    # Whether another candidate is as good in every goal, and better in one.
     is_dominated: bool
 
 
 def chosen_goals(run: WhatIf, names: Sequence[str] = ()) -> list[GoalResult]:
-    """The goals of these names, or else all that are not about one queue or priority.
+    """The goals with these names, or else all except those of one queue or priority.
 
     Raises UnknownGoalError.
     """
@@ -31,21 +31,23 @@ def chosen_goals(run: WhatIf, names: Sequence[str] = ()) -> list[GoalResult]:
 
 
 def cost(goal: GoalResult) -> float:
-    """The new figure so that less is better; an unknown one is the worst."""
+    """The new figure with a sign so that lower is better; an unknown figure is the worst."""
     if goal.new is None:
         return float("inf")
     return goal.new if goal.lower_is_better else -goal.new
 
 
 def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether costs are nowhere higher, and somewhere lower."""
+    """Whether the costs of one are nowhere higher and somewhere lower than those of the other."""
     pairs = list(zip(one, other, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 def ranked(runs: Sequence[WhatIf], names: Sequence[str] = ()) -> list[Ranked]:
-    """Best first: those that no other dominates; then by goals better less goals worse than
-    recorded; then by the first goal. Raises UnknownGoalError.
+    """The candidates, best first. Raises UnknownGoalError.
+
+    Candidates that no other one dominates come first; then the order is by goals better minus
+    goals worse than recorded, then by the first goal.
     """
     goals = [chosen_goals(run, names) for run in runs]
     shared = set.intersection(*({goal.name for goal in held} for held in goals)) if goals else set()

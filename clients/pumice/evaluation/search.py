@@ -1,4 +1,4 @@
-"""A search for better settings: evaluations in a fixed order, and those that none dominates."""
+"""A search for better settings, in an order that the seed determines."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from pumice.evaluation.ranking import chosen_goals, cost, dominates
 from pumice.evaluation.search_space import Body, Dimension
 from pumice.v1.configuration_pb2 import Configuration
 
-# Evaluations that are chosen together. The number does not depend on the machine, so the same
-# evaluations follow from a seed everywhere.
+# Evaluations that are chosen together. The number does not depend on the machine, so that a seed
+# gives the same evaluations everywhere.
 BATCH = 4
-# Attempts to find settings that were not tried, before the search ends.
+# Attempts to find untried settings, before the search ends.
 _ATTEMPTS = 200
-# A new point differs from a good one in up to so many settings.
+# Maximum number of settings in which a new point differs from a good one.
 _MOST_CHANGES = 2
 
-# The values of a point by dimension; a dimension that is missing is as in the base.
+# The values of a point by dimension; a missing dimension has the value of the base.
 Point = tuple[tuple[str, Any], ...]
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """One candidate with the goals that it was judged by."""
+    """One candidate with the results of its goals."""
 
     number: int
     point: Point
     candidate: Candidate
     goals: list[GoalResult] = field(default_factory=list)
-    # A plugin raised, so the figures mean nothing.
+    # The fault of a plugin, with which the figures are invalid.
     fault: str = ""
     is_best: bool = False
 
@@ -53,7 +53,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class Search:
-    """Varies the settings of a base; what comes next depends only on the seed and the results."""
+    """Varies the settings of a base; the next point depends only on the seed and the results."""
 
     body: Body
     dimensions: Sequence[Dimension]
@@ -70,7 +70,7 @@ class Search:
         is_over: Callable[[], bool],
         judged: Callable[[Sequence[Evaluation]], None] = lambda _: None,
     ) -> str:
-        """Evaluates until there were ``most``, time is over, or nothing is left; says which.
+        """Evaluates at most ``most`` candidates, until ``is_over``; returns why the search ended.
 
         ``judged`` is called with the evaluations of each batch.
         """
@@ -79,7 +79,7 @@ class Search:
         points = self._points(rng, seen)
         while len(self.evaluations) < most:
             if self.evaluations and is_over():
-                return "the budget of time is used up"
+                return "the time limit is reached"
             size = 1 if not self.evaluations else min(BATCH, most - len(self.evaluations))
             batch = self._batch(points, size)
             if not batch:
@@ -90,7 +90,7 @@ class Search:
 
     @property
     def best(self) -> list[Evaluation]:
-        """Evaluations that no other one dominates; of equal ones the first."""
+        """Evaluations that no other one dominates; the first of equal ones."""
         return [one for one in self.evaluations if one.is_best]
 
     def _batch(self, points: Iterator[Point], size: int) -> list[Evaluation]:
@@ -113,13 +113,13 @@ class Search:
             one.goals = chosen_goals(run, self.goals)
             one.fault = str(run.faults[0]) if run.faults else ""
             self.evaluations.append(one)
-        sound = [one for one in self.evaluations if not one.fault]
-        for position, one in enumerate(sound):
-            equal = any(other.costs == one.costs for other in sound[:position])
-            one.is_best = not equal and not any(dominates(o.costs, one.costs) for o in sound)
+        valid = [one for one in self.evaluations if not one.fault]
+        for position, one in enumerate(valid):
+            equal = any(other.costs == one.costs for other in valid[:position])
+            one.is_best = not equal and not any(dominates(o.costs, one.costs) for o in valid)
 
     def _points(self, rng: random.Random, seen: set[Point]) -> Iterator[Point]:
-        """The base, each single change in a random order, then changes of the best points."""
+        """The base, then each single change in random order, then changes of the best points."""
         first: list[Point] = [
             ((dimension.name, value),)
             for dimension in self.dimensions
@@ -148,7 +148,7 @@ class Search:
             yield tuple(sorted(values.items()))
 
     def _candidate(self, point: Point, number: int) -> Candidate | None:
-        """None: a core refuses the settings."""
+        """The candidate of a point; None if it equals the base or a core refuses it."""
         body, fields = copy.deepcopy(self.body), []
         values = dict(point)
         for dimension in self.dimensions:

@@ -1,4 +1,4 @@
-"""The settings that a search varies: actions, plugins and weights of a configuration, and fields."""
+"""The settings that a search varies: actions, plugins and arguments, and fields of objects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pumice.evaluation.overrides import Override
 
 Body = dict[str, Any]
 
-# Actions that can be left out, with the action after which each one is added.
+# Optional actions, each with the action after which it is inserted.
 _ACTIONS = {"preempt": "allocate", "reclaim": "allocate", "backfill": "allocate"}
-# Plugins that order jobs or nodes and hold nothing back, so that each can be left out.
+# Optional plugins: they order jobs or nodes, and enforce no limits except overcommit.
 _PLUGINS = ("binpack", "drf", "nodeorder", "overcommit")
 _WEIGHTS = (0, 1, 2, 5, 10)
-# Arguments of plugins that are varied while the plugin is there.
+# Arguments of plugins that are varied while the plugin is configured.
 ARGUMENTS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "binpack": {
         "binpack.weight": (1, 2, 5, 10),
@@ -36,11 +36,11 @@ ARGUMENTS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One setting with its values; the value None is as in the base."""
+    """One setting with its values."""
 
     name: str
     values: tuple[Any, ...]
-    # Changes a configuration in place; None: the setting is an override.
+    # Changes a configuration in place; None if the setting is an override.
     change: Callable[[Body, Any], None] | None = None
 
 
@@ -58,7 +58,7 @@ def read_body(text: str) -> Body:
 
 
 def space_of(body: Body, varied: Mapping[str, Sequence[str]]) -> list[Dimension]:
-    """The settings of a configuration that are varied, and fields of the cluster that are given."""
+    """The settings of a configuration to vary, and the given fields of objects."""
     named = {plugin["name"] for plugin in _plugins(body)}
     found = [
         Dimension(f"action {name}", (not has_action(body, name),), _switch_action(name))

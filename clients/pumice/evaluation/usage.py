@@ -1,4 +1,4 @@
-"""Resources that pods hold and ask for, by queue and over time."""
+"""Resources that pods use and request, by queue and over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of a recording."""
+    """The time range of a recording."""
 
     start_ns: int
     end_ns: int
@@ -37,7 +37,7 @@ class Span:
 
 
 class Usage:
-    """Amounts that pods hold and wait for, as averages and at the points of curves."""
+    """Amounts that pods use and wait for, as averages and at the points of curves."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Usage:
         queues: Mapping[str, str],
         external: Sequence[ExternalEvent],
     ) -> None:
-        """``queues`` are the queues of jobs; ``external`` has the nodes."""
+        """``queues`` has the queue of each job; ``external`` has the nodes."""
         self._span, self._times = span, span.times()
         self.capacity = _Capacity(span, self._times, external)
         self.resources = self.capacity.resources
         index = {name: number for number, name in enumerate(self.resources)}
-        # By queue: a row for each resource. Changes first, sums at the end.
+        # By queue: a row for each resource, first with changes, then with cumulative sums.
         self._held: dict[str, Floats] = {}
         self._waiting: dict[str, Floats] = {}
         self._held_ns: dict[str, Floats] = {}
@@ -99,20 +99,20 @@ class Usage:
             sums[row, last] -= amount
 
     def share(self, resource: str, queue: str | None = None) -> float:
-        """The average share of a resource that the pods of a queue, or all pods, held."""
+        """The average share of a resource that the pods of a queue, or all pods, used."""
         row = self.resources.index(resource)
         offered = self.capacity.offered_ns[row]
         queues = self._held_ns.values() if queue is None else [self._held_ns[queue]]
         return float(sum(held[row] for held in queues) / offered) if offered else 0.0
 
     def shares(self, queue: str | None = None) -> Floats:
-        """The shares that were held: a row for each resource, a column for each point."""
+        """The used shares: a row for each resource, a column for each point."""
         queues = self._held.values() if queue is None else [self._held[queue]]
         total = sum((held[:, :-1] for held in queues), np.zeros_like(self.capacity.amounts))
         return self._of_capacity(total)
 
     def wanted(self, queue: str) -> Floats:
-        """The shares that the pods of a queue held or waited for."""
+        """The shares that the pods of a queue used or waited for."""
         return self._of_capacity((self._held[queue] + self._waiting[queue])[:, :-1])
 
     def _of_capacity(self, amounts: Floats) -> Floats:
@@ -148,7 +148,7 @@ class _Capacity:
 def _node_steps(
     external: Iterable[ExternalEvent],
 ) -> Iterable[tuple[int, int, Mapping[str, int]]]:
-    """Amounts that are added to or taken from the cluster, with their times."""
+    """Amounts that nodes add to or remove from the cluster, with times and signs."""
     nodes: dict[str, dict[str, int]] = {}
     for event in external:
         is_node = event.object is not None and event.object.HasField("node")
@@ -162,5 +162,5 @@ def _node_steps(
 
 
 def needs_placement(record: PodRecord) -> bool:
-    """Whether the scheduler had to place the pod, which was not created with a node."""
+    """Whether the scheduler had to place the pod; false if it was created with a node."""
     return bool(record.decided_ns and not record.is_old) or not record.bound_ns

@@ -33,15 +33,15 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How recordings are read and run."""
+    """Options of a what-if run."""
 
-    # The run ends at this time; None: with the recordings.
+    # The end of the run; None for the end of the recordings.
     until_ns: int | None = None
-    # Damage of a recording, and sessions that are missing between two, are errors.
+    # Whether damage of recordings and sessions that are missing between them are errors.
     strict: bool = False
-    # The run goes on after a plugin or action raised.
+    # Whether the run continues after a fault of a plugin or action.
     allow_faults: bool = False
-    # A recorded configuration that this pumice refuses is left out.
+    # Whether invalid recorded configurations are skipped.
     allow_missing_plugins: bool = False
 
 
@@ -57,8 +57,8 @@ class WhatIf:
     sessions: int
     # Damage of the recordings, and gaps between them.
     problems: tuple[str, ...] = ()
-    # Plugins and actions that raised. Without ``allow_faults`` the run ends at the first, so that
-    # the new figures mean nothing.
+    # Faults of plugins and actions. Without ``allow_faults`` the run ends at the first fault, and
+    # the new figures are invalid.
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -72,10 +72,10 @@ def what_if(
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> WhatIf:
-    """A what-if run over recordings of one cluster that follow each other.
+    """A what-if run over consecutive recordings of one cluster.
 
-    Raises RecordingError for recordings that cannot be used, CandidateError and OverrideError for
-    settings that cannot.
+    Raises RecordingError for invalid recordings, CandidateError and OverrideError for invalid
+    settings.
     """
     with ExitStack() as opened:
         held = [opened.enter_context(Recording(path)) for path in paths]
@@ -83,7 +83,7 @@ def what_if(
 
 
 class _Run:
-    """One candidate over open recordings."""
+    """The run of one candidate over open recordings."""
 
     def __init__(
         self, recordings: Sequence[Recording], candidate: Candidate, options: Options
@@ -162,7 +162,7 @@ class _Run:
     def _loop(
         self, history: History, left: Left, added: Sequence[ClusterObject]
     ) -> tuple[ClosedLoop, bool]:
-        """The simulation from the session that left the recording on."""
+        """The simulation from the first differing session on, and whether it keeps session times."""
         candidate = self._candidate
         past = History.read(self._changed(), sessions=left.before)
         recorded = left.core.configuration
@@ -185,7 +185,7 @@ class _Run:
 def session_times_of(
     history: History, recorded: Configuration, configuration: Configuration, before: int = 0
 ) -> tuple[SessionTimes, bool]:
-    """The times of sessions with a configuration, and whether they are the recorded ones."""
+    """The times of sessions with a configuration, and whether the recorded times apply."""
     period_ns, eager = period_and_eagerness(configuration)
     same = (period_ns, eager) == period_and_eagerness(recorded)
     ticks = history.ticks[before:]
@@ -203,7 +203,8 @@ def _assumptions(
     if not same_times:
         paced = "sessions run when a core would run them, not at their recorded times"
     assumptions = [
-        "nodes, queues, quotas, creations and deletions by users come at their recorded times",
+        "changes of nodes, queues and quotas, and creations and deletions by users, happen at their "
+        "recorded times",
         "binds and evictions succeed, and take as long as recorded, or the median of all",
         "a gang runs while its minimum of pods runs, as long as recorded; after an interruption it "
         "starts again",

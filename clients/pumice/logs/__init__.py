@@ -1,4 +1,4 @@
-"""Log lines of all processes: of the core and of the adapters."""
+"""Log lines of all processes."""
 
 from pumice.logs.lines import MAX_LINE_LENGTH, LineFormatter, configure_logging, escaped
 

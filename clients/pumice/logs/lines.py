@@ -1,10 +1,10 @@
-"""Log lines: one record is one line, whatever its message contains."""
+"""Log lines: one record is one line, regardless of its message."""
 
 from __future__ import annotations
 
 import logging
 
-# What ends a line, moves the cursor or changes the direction of writing.
+# Characters that end a line, move the cursor or change the text direction.
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F))
 _CONTROL += tuple(range(0x2066, 0x206A))
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
@@ -13,7 +13,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def escaped(text: str) -> str:
-    """The text without control characters and line ends, and not too long."""
+    """The text with control characters and line breaks escaped, truncated to the maximum length."""
     text = text.translate(_ESCAPES)
     if len(text) <= MAX_LINE_LENGTH:
         return text
@@ -21,7 +21,7 @@ def escaped(text: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """Escapes messages; lines of a traceback begin with spaces, so none looks like a record."""
+    """Escapes messages, and indents lines of tracebacks, so that none looks like a record."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT)
@@ -36,7 +36,7 @@ class LineFormatter(logging.Formatter):
 
 
 def configure_logging(level: str) -> None:
-    """Sends records to standard error, from this level on."""
+    """Sends records of this level or higher to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])

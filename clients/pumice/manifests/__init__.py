@@ -1,8 +1,8 @@
 """Translates Kubernetes JSON and YAML into messages of the protocol.
 
-``translate`` takes one manifest, ``translate_all`` files and streams of them, ``translate_texts``
-texts with the pods of their workloads, ``decode`` and
-``decode_pod`` the raw JSON of an API server. Nothing here touches a network or a clock.
+``translate`` translates one manifest, ``translate_all`` files and streams, and ``translate_texts``
+texts, with the pods of workloads. ``decode`` and ``decode_pod`` read the raw JSON of an API server.
+No function uses the network or a clock.
 """
 
 from pumice.manifests.documents import Note

@@ -20,8 +20,8 @@ from pumice.manifests.selectors import (
 from pumice.manifests.shapes import Count, Int32, Shape, decode_part, one_of
 from pumice.v1 import pod_pb2, selector_pb2
 
-# Text in an affinity or constraint whose meaning depends on the pod's own labels.
-LABEL_KEYS_MARK: Final = b"atchLabelKeys"
+# Part of matchLabelKeys and mismatchLabelKeys: with them, the meaning depends on the pod's labels.
+LABEL_KEYS_SUFFIX: Final = b"atchLabelKeys"
 
 _WHEN_UNSATISFIABLE: Final = {"DoNotSchedule": True, "ScheduleAnyway": False}
 _POLICIES: Final = {"Honor": True, "Ignore": False}
@@ -69,7 +69,7 @@ class PodAffinityShape(Shape, frozen=True):
 
 
 class AffinityShape(Shape, frozen=True):
-    """All three affinities of a pod."""
+    """Node affinity, pod affinity and pod anti-affinity of a pod."""
 
     node_affinity: NodeAffinityShape | None = None
     pod_affinity: PodAffinityShape | None = None
@@ -124,7 +124,7 @@ def _fill_node_affinity(spec: pod_pb2.PodSpec, shape: NodeAffinityShape) -> None
 
 
 class _PodTerms:
-    """The terms of one pod (anti-)affinity, with the pod's own label values added."""
+    """Translates the terms of one pod affinity or anti-affinity, with the pod's label values."""
 
     def __init__(self, shape: PodAffinityShape, field: str, labels: Mapping[str, str]) -> None:
         self._shape = shape
@@ -155,8 +155,12 @@ class _PodTerms:
         term = pod_pb2.PodAffinityTerm(topology_key=shape.topology_key, namespaces=shape.namespaces)
         if shape.label_selector is not None:
             selector = label_selector(shape.label_selector, f"{field}.labelSelector")
-            _fold(selector, shape.match_label_keys, selector_pb2.OPERATOR_IN, self._labels)
-            _fold(selector, shape.mismatch_label_keys, selector_pb2.OPERATOR_NOT_IN, self._labels)
+            _add_own_labels(
+                selector, shape.match_label_keys, selector_pb2.OPERATOR_IN, self._labels
+            )
+            _add_own_labels(
+                selector, shape.mismatch_label_keys, selector_pb2.OPERATOR_NOT_IN, self._labels
+            )
             term.selector.CopyFrom(selector)
         if shape.namespace_selector is not None:
             term.namespace_selector.CopyFrom(
@@ -170,18 +174,18 @@ def _need_topology_key(key: str, field: str) -> None:
         raise FieldError(f"{field}.topologyKey", "is missing", "a label of nodes")
 
 
-def _fold(
+def _add_own_labels(
     selector: selector_pb2.LabelSelector,
     keys: Iterable[str],
     operator: selector_pb2.Operator.ValueType,
     labels: Mapping[str, str],
 ) -> None:
-    """Adds the pod's own values of some labels; keys that the pod does not have are left out."""
+    """Adds requirements with the pod's values of some labels, without labels that the pod lacks."""
     for key in keys:
         if key not in labels:
             continue
         wanted = selector_pb2.Requirement(key=key, operator=operator, values=[labels[key]])
-        # Newer API servers have done this already.
+        # Newer API servers have added it already.
         if wanted not in selector.requirements:
             selector.requirements.append(wanted)
 
@@ -214,6 +218,6 @@ def _constraint(
     )
     if shape.label_selector is not None:
         selector = label_selector(shape.label_selector, f"{field}.labelSelector")
-        _fold(selector, shape.match_label_keys, selector_pb2.OPERATOR_IN, labels)
+        _add_own_labels(selector, shape.match_label_keys, selector_pb2.OPERATOR_IN, labels)
         constraint.selector.CopyFrom(selector)
     return constraint

@@ -26,7 +26,7 @@ ATTACHABLE_VOLUMES_PREFIX: Final = "attachable-volumes-"
 
 _COUNTED_WHOLE: Final = (ATTACHABLE_VOLUMES_PREFIX, HUGE_PAGES_PREFIX)
 
-# A resource list as a manifest has it, and the same in billionths.
+# A resource list of a manifest, and a resource list in billionths.
 ResourceList = Mapping[str, Quantity]
 Billionths = Mapping[str, int]
 
@@ -35,14 +35,14 @@ _NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
 def billionths(resources: ResourceList, field: str) -> dict[str, int]:
-    """All amounts in billionths; a negative amount is an error."""
+    """All amounts in billionths. Raises FieldError for a negative amount."""
     return {
         name: _not_negative(nanos, name, quantity, field) for name, quantity in resources.items()
     }
 
 
 def milli_amounts(resources: ResourceList, field: str) -> dict[str, int]:
-    """All amounts in thousandths of their units, as namespace quotas compare them."""
+    """All amounts in thousandths, the unit in which namespace quotas are compared."""
     return {
         name: _not_negative(saturated_milli_value, name, quantity, field)
         for name, quantity in resources.items()
@@ -50,12 +50,12 @@ def milli_amounts(resources: ResourceList, field: str) -> dict[str, int]:
 
 
 def amounts(resources: ResourceList, field: str) -> dict[str, int]:
-    """The amounts that scheduling counts, in the units of the protocol."""
+    """The amounts of resources that scheduling counts, in the units of the protocol."""
     return counted(billionths(resources, field), field)
 
 
 def counted(exact: Billionths, field: str) -> dict[str, int]:
-    """The amounts that scheduling counts, rounded up to the units of the protocol."""
+    """The amounts of resources that scheduling counts, rounded up to the units of the protocol."""
     result: dict[str, int] = {}
     for name, amount in exact.items():
         convert = _conversion(name)
@@ -84,9 +84,9 @@ def _not_negative(
 
 @lru_cache(maxsize=4096)
 def _conversion(name: str) -> Callable[[int], int] | None:
-    # Volcano counts volumes that can be attached by the piece, whatever a node publishes. It counts
-    # storage and huge pages in thousandths of a byte, which no decision depends on and which would
-    # put a disk of nine terabytes beyond exact arithmetic.
+    # Volcano counts attachable volumes in whole numbers, whatever a node publishes. It counts
+    # storage and huge pages in thousandths of a byte; no decision depends on this, and a disk of
+    # nine terabytes would exceed exact arithmetic.
     if name in {MEMORY, PODS, EPHEMERAL_STORAGE} or name.startswith(_COUNTED_WHOLE):
         return whole
     if name == CPU or is_scalar(name):
@@ -95,7 +95,7 @@ def _conversion(name: str) -> Callable[[int], int] | None:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether scheduling counts an extended resource."""
+    """Whether scheduling counts a resource other than cpu, memory, pods and ephemeral storage."""
     if name.startswith("count/"):
         return False
     return (
@@ -106,11 +106,11 @@ def is_scalar(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether the name is one of an extended resource, as device plugins offer them."""
+    """Whether this is the name of an extended resource, such as device plugins advertise."""
     if "/" not in name or name.startswith("requests."):
         return False
     prefix, _, rest = name.partition("/")
-    # Kubernetes asks whether a quota for it could be named, which takes nine letters.
+    # Kubernetes also requires a valid quota name, which has a prefix of nine characters.
     return (
         len(prefix) <= 253 - len("requests.")
         and len(rest) <= 63

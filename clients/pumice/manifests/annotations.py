@@ -1,4 +1,4 @@
-"""Annotations: which are sent to the core, and the values of those that Volcano reads."""
+"""Selects the annotations for the core, and parses the annotations that Volcano reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
-# Written by the scheduler itself.
+# Written by the scheduler.
 ALLOCATED_HYPER_NODE: Final = "volcano.sh/job-allocated-hypernode"
 OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
 OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
@@ -24,7 +24,7 @@ _SLA_WAITING_TIMES: Final = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 # A copy of the whole object, which can contain secrets.
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
-# Volcano's, Kubernetes scheduling's, and those of the devices that Volcano shares out.
+# The domains of Volcano, of Kubernetes scheduling, and of devices that Volcano can share.
 _DOMAINS: Final = ("volcano.sh", "scheduling.k8s.io", "hami.io", "huawei.com", "nvidia.com")
 _WITHOUT_DOMAIN: Final = frozenset({"sla-waiting-time", "hami-vnpu-core"})
 
@@ -51,7 +51,7 @@ def role(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str:
 
 
 def preemptable(annotations: Mapping[str, str], labels: Mapping[str, str], default: bool) -> bool:
-    """The value of the annotation or else the label; text that Go does not read as a boolean is false."""
+    """The value of the annotation or the label; text that Go cannot parse as a boolean is false."""
     text = annotations.get(PREEMPTABLE)
     if text is None:
         text = labels.get(PREEMPTABLE)
@@ -59,7 +59,7 @@ def preemptable(annotations: Mapping[str, str], labels: Mapping[str, str], defau
 
 
 def revocable_zone(annotations: Mapping[str, str]) -> str:
-    """``*`` for all zones: Volcano accepts no other value."""
+    """``*`` for all zones, or empty; Volcano accepts no other value."""
     zone = annotations.get(REVOCABLE_ZONE)
     if zone is not None:
         return "*" if zone == "*" else ""
@@ -75,7 +75,7 @@ def task_priority(annotations: Mapping[str, str], priority: int | None) -> int:
 
 
 def sla_waiting_time_ns(annotations: Mapping[str, str]) -> int | None:
-    """The first of the two annotations that is a duration above zero."""
+    """The first of the two annotations with a positive duration."""
     for key in _SLA_WAITING_TIMES:
         duration = parse_duration_ns(annotations.get(key, ""))
         if duration is not None and duration > 0:

@@ -1,4 +1,4 @@
-"""Conditions as Kubernetes writes them."""
+"""The statuses of Kubernetes conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from pumice.v1 import condition_pb2
 
-# A status that is none of these has no meaning, and stays unspecified.
+# Any other status is translated to unspecified.
 STATUSES: Final = {
     "True": condition_pb2.CONDITION_STATUS_TRUE,
     "False": condition_pb2.CONDITION_STATUS_FALSE,

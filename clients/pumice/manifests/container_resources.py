@@ -1,4 +1,4 @@
-"""Resources of each container, for plugins that choose devices or cpus for it."""
+"""Resources of each container, for plugins that choose devices or CPUs for containers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.v1 import pod_pb2
 
 
 def fill_containers(spec: pod_pb2.PodSpec, pod: PodResources) -> None:
-    """Fills in the containers of a pod that is Guaranteed or asks for extended resources."""
+    """Fills the containers of a pod that is Guaranteed or requests extended resources."""
     spec.guaranteed = is_guaranteed(pod)
     messages = list(_messages(pod))
     if spec.guaranteed or any(message.limits or message.requests for message in messages):

@@ -63,7 +63,7 @@ class CsiStorageCapacityShape(Shape, frozen=True):
 
 
 class AttachmentSourceShape(Shape, frozen=True):
-    """The volume that is attached."""
+    """The attached volume."""
 
     persistent_volume_name: str = ""
 

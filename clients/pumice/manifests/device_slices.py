@@ -50,7 +50,7 @@ class CapacityShape(Shape, frozen=True):
 
 
 class CounterShape(Shape, frozen=True):
-    """A counter that several devices share."""
+    """A counter shared by several devices."""
 
     value: Quantity = "0"
 
@@ -95,14 +95,14 @@ class BasicDeviceShape(Shape, frozen=True):
 
 
 class DeviceShape(BasicDeviceShape, frozen=True):
-    """A device; in the first beta of the API its attributes are in `basic`."""
+    """A device; in the first beta of the API the attributes are in `basic`."""
 
     name: str = ""
     basic: BasicDeviceShape | None = None
 
 
 class PoolShape(Shape, frozen=True):
-    """The pool that a slice is a part of."""
+    """The pool of a slice."""
 
     name: str = ""
     generation: Int64 = 0
@@ -224,7 +224,7 @@ def _counters(shapes: Mapping[str, CounterShape], field: str) -> dict[str, int]:
 
 
 def _add_taint(device: devices_pb2.Device, shape: DeviceTaintShape, field: str) -> None:
-    # A taint without effect only informs.
+    # A taint with effect None is informational.
     if shape.effect == "None":
         return
     effect = one_of(EFFECTS, shape.effect, f"{field}.effect")

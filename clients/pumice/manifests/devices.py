@@ -1,4 +1,4 @@
-"""Dynamic resource allocation: device claims and classes. Slices have a module of their own."""
+"""Dynamic resource allocation: ResourceClaims and DeviceClasses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODES: Final = {
 
 
 class CelShape(Shape, frozen=True):
-    """An expression over a device."""
+    """A CEL expression over a device."""
 
     expression: str = ""
 
@@ -58,7 +58,7 @@ class DeviceSubRequestShape(Shape, frozen=True):
 
 
 class DeviceRequestShape(DeviceSubRequestShape, frozen=True):
-    """A request; in the first beta of the API its fields are not in `exactly`."""
+    """A request; in the first beta of the API the fields are not in `exactly`."""
 
     exactly: DeviceSubRequestShape | None = None
     first_available: tuple[DeviceSubRequestShape, ...] = ()
@@ -73,7 +73,7 @@ class DeviceConstraintShape(Shape, frozen=True):
 
 
 class DeviceClaimShape(Shape, frozen=True):
-    """The devices that a claim asks for."""
+    """The requested devices of a claim."""
 
     requests: tuple[DeviceRequestShape, ...] = ()
     constraints: tuple[DeviceConstraintShape, ...] = ()
@@ -86,7 +86,7 @@ class ClaimSpecShape(Shape, frozen=True):
 
 
 class AllocatedDeviceShape(Shape, frozen=True):
-    """A device that is allocated to a claim."""
+    """An allocated device of a claim."""
 
     request: str = ""
     driver: str = ""
@@ -101,7 +101,7 @@ class AllocatedDeviceShape(Shape, frozen=True):
 
 
 class AllocatedDevicesShape(Shape, frozen=True):
-    """The devices that are allocated to a claim."""
+    """The allocated devices of a claim."""
 
     results: tuple[AllocatedDeviceShape, ...] = ()
 
@@ -185,7 +185,7 @@ def _fill_request(
         _fill_sub_request(request.exactly, shape.exactly, f"{field}.exactly")
     elif not shape.first_available:
         _fill_sub_request(request.exactly, shape, field)
-        # It named the request, not an alternative.
+        # In the first beta this is the name of the request, not of an alternative.
         request.exactly.name = ""
     for index, alternative in enumerate(shape.first_available):
         _fill_sub_request(
@@ -248,7 +248,7 @@ def _fill_allocation(
 
 
 def qualified(name: str, driver: str) -> str:
-    """The full name of an attribute or capacity; without a domain it is the driver's own."""
+    """The full name of an attribute or capacity; the default domain is that of the driver."""
     return name if "/" in name else f"{driver}/{name}"
 
 

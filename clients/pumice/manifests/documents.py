@@ -1,4 +1,4 @@
-"""Objects in YAML and JSON text, with their file and line.
+"""Parses objects from YAML and JSON text, with their file and line.
 
 A file is split at its document markers before it is parsed, so an invalid document does not affect
 the others.
@@ -21,9 +21,9 @@ from pumice.manifests.errors import ManifestError
 _BaseLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DOCUMENT_MARK: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _BYTE_OFFSET: Final = re.compile(r" \(byte (\d+)\)")
-# Aliases are expanded before a document is read, so their expansion is limited.
+# The parser expands aliases, so the size of the expanded document is limited.
 _MOST_NODES: Final = 2_000_000
-# The YAML library crashes the process on deep nesting, so that is looked for before.
+# Deep nesting crashes the YAML library and the process, so the depth is checked first.
 _DEEPEST: Final = 200
 _DEEPEST_LIST: Final = 16
 _INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)
@@ -31,12 +31,12 @@ _INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The workload that an object was made for."""
+    """The workload that an object was generated from."""
 
     kind: str
     # ``namespace/name``.
     name: str
-    # The field of the workload that holds the object; empty: the workload itself.
+    # The field of the workload that contains the object; empty for the workload itself.
     field: str
     # The PodGroup, as ``namespace/name``.
     job: str
@@ -53,7 +53,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was assumed about an object, and where."""
+    """An assumption about an object, with its file and field."""
 
     source: str
     kind: str
@@ -67,7 +67,7 @@ class Note:
 
 
 def parse(text: str | bytes, source: str) -> Iterator[Document | ManifestError]:
-    """The objects of a file, with the items of lists and without empty documents."""
+    """The objects of a file, including the items of lists, without empty documents."""
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def parse(text: str | bytes, source: str) -> Iterator[Document | ManifestError]:
         try:
             body = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError) as error:
-            # YAML allows braces too, with more freedom inside.
+            # YAML allows braces, too, with a more liberal syntax in them.
             if source.endswith(".json") or not _is_yaml(text):
                 yield _json_error(error, text, source)
                 return
@@ -134,7 +134,7 @@ def _yaml_error(error: yaml.YAMLError, source: str, line: int) -> ManifestError:
 
 
 def unfold(body: Any, source: str, depth: int = 0) -> Iterator[Document | ManifestError]:
-    """The objects of a document: itself, or the items of a list, and of the lists in it."""
+    """The objects of a document: the document itself, or the items of a list, recursively."""
     if body is None:
         return
     if depth > _DEEPEST_LIST:
@@ -163,14 +163,14 @@ def _items(
         yield ManifestError("is not a list", source=source, kind=f"{kind}List", field="items")
         return
     for index, item in enumerate(items or ()):
-        # API servers leave out kind and version of the items of a list.
+        # API servers omit kind and version of the items of a list.
         inherited = {"apiVersion": body.get("apiVersion"), "kind": kind} if kind else {}
         whole = {**inherited, **item} if isinstance(item, Mapping) else item
         yield from unfold(whole, f"{source} items[{index}]", depth + 1)
 
 
 class _ExcessError(Exception):
-    """A document that is nested too deeply or too large."""
+    """A document is too deeply nested or too large."""
 
 
 class _Loader(_BaseLoader):  # type: ignore[misc]
@@ -199,7 +199,7 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
 
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 _INTEGER: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)")
-# Without infinity and "not a number", which JSON cannot say either.
+# Without infinity and NaN, which JSON does not have.
 _FLOAT: Final = re.compile(
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?)"
 )
@@ -233,7 +233,7 @@ def _load(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def _could_be_deep(text: str) -> bool:
-    """A fast check that excludes most documents."""
+    """A fast check that rules out deep nesting for most documents."""
     if text.count("[") + text.count("{") > _DEEPEST:
         return True
     return any(len(found[0]) > _DEEPEST for found in _INDENTATION.finditer(text))
@@ -244,7 +244,7 @@ def _is_deep(text: str) -> bool:
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            # At once: the library's time grows with the square of the depth.
+            # Return early: the library's time is quadratic in the depth.
             if depth > _DEEPEST:
                 return True
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -256,7 +256,7 @@ def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:
     """The number of values of a document with all aliases expanded."""
     size = known.get(id(node))
     if size is None:
-        # A node inside itself has no end.
+        # A node that contains itself expands without end.
         known[id(node)] = _MOST_NODES + 1
         size = 1
         if isinstance(node, yaml.SequenceNode):

@@ -1,10 +1,10 @@
-"""Errors of manifests: one line that names the object, the field and what is allowed."""
+"""Errors of manifests, each in one line with the object, the field and the allowed values."""
 
 from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """A field that cannot be translated; the caller adds the object."""
+    """An invalid field; the caller adds the object."""
 
     def __init__(self, field: str, problem: str, allowed: str = "") -> None:
         super().__init__(field, problem, allowed)
@@ -23,7 +23,7 @@ class FieldError(ValueError):
 
 
 class ManifestError(ValueError):
-    """An object or file that is rejected."""
+    """An invalid object or file."""
 
     def __init__(
         self,
@@ -38,18 +38,18 @@ class ManifestError(ValueError):
     ) -> None:
         super().__init__(problem, source, kind, name, field, allowed, job)
         self.problem = problem
-        # Where it was read, with the line where one is known.
+        # The file, with the line if it is known.
         self.source = source
         self.kind = kind
-        # ``namespace/name``, or the name alone of what has no namespace.
+        # ``namespace/name``, or the name alone for an object without a namespace.
         self.name = name
         self.field = field
         self.allowed = allowed
-        # The PodGroup that lacks this object, as ``namespace/name``; empty: none, or not known.
+        # The PodGroup that lacks this object, as ``namespace/name``; empty if none is known.
         self.job = job
 
     def made_for(self, kind: str, name: str, field: str, job: str) -> ManifestError:
-        """The same problem of the workload that the object was made for."""
+        """The same problem, reported for the workload that the object was generated from."""
         separator = "." if field and self.field else ""
         return ManifestError(
             self.problem,
@@ -87,7 +87,7 @@ def _rebuild(problem: str, named: dict[str, str]) -> ManifestError:
 
 
 class TooManyObjectsError(ValueError):
-    """The documents contain more objects than the caller accepts."""
+    """The documents contain more objects than the caller allows."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most} objects")

@@ -1,4 +1,4 @@
-"""PodGroups of Volcano and of kube-batch, its ancestor."""
+"""PodGroups of Volcano and of its predecessor kube-batch."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ DECODER: Final = msgspec.json.Decoder(PodGroupShape)
 
 
 def fill_pod_group(group: group_pb2.PodGroup, shape: PodGroupShape) -> None:
-    fill_marks(group, shape.metadata)
+    fill_metadata(group, shape.metadata)
     _fill_spec(group, shape.spec)
     fill_spec_hash(group)
     _fill_status(group.status, shape.status)
 
 
-def fill_marks(group: group_pb2.PodGroup, metadata: Metadata) -> None:
+def fill_metadata(group: group_pb2.PodGroup, metadata: Metadata) -> None:
     """Fills the metadata and the fields that annotations and labels set."""
     annotations = metadata.annotations
     group.name = metadata.need_name()
@@ -159,13 +159,13 @@ def _fill_policy(policy: group_pb2.SubGroupPolicy, shape: SubGroupPolicyShape, f
 
 
 def fill_spec_hash(group: group_pb2.PodGroup) -> None:
-    """Fills the hash of the fields on which decisions about the job depend; they come before it."""
+    """Fills the hash of all fields that affect decisions; they must be filled before."""
     relevant = group_pb2.PodGroup()
     relevant.CopyFrom(group)
     for name in ("uid", "namespace", "name", "creation_time", "labels", "annotations"):
         relevant.ClearField(name)
     relevant.annotations.update(for_scheduling(group.annotations))
-    # Written by the scheduler in answer to its own decisions.
+    # The scheduler writes this after its own decisions.
     relevant.annotations.pop(ALLOCATED_HYPER_NODE, None)
     data = relevant.SerializeToString(deterministic=True)
     group.spec_hash = hashlib.blake2b(data, digest_size=8).hexdigest()

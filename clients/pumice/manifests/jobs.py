@@ -1,7 +1,7 @@
-"""The PodGroups and pods that controllers create for workloads.
+"""Generates the PodGroups and pods that controllers create for workloads.
 
-Volcano's Jobs become what Volcano's job controller creates, workloads of Kubernetes what Kubernetes
-and Volcano's PodGroup controller create.
+For Jobs of Volcano these are the objects of Volcano's job controller; for workloads of Kubernetes,
+those of Kubernetes and of Volcano's PodGroup controller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pumice.patterns.golang import min_member
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 DEFAULT_SCHEDULER: Final = "volcano"
 _VOLCANO_JOB: Final = ("batch.volcano.sh/v1alpha1", "Job")
-# Kind to the field that says how many pods there shall be.
+# The field with the number of pods, by kind.
 _WORKLOADS: Final = {
     ("batch/v1", "Job"): "parallelism",
     ("apps/v1", "Deployment"): "replicas",
@@ -37,10 +37,10 @@ _MOST_PODS: Final = 100_000
 def expand(
     documents: Iterable[Document | ManifestError], scheduler_name: str = DEFAULT_SCHEDULER
 ) -> Iterator[Document | ManifestError | Note]:
-    """The documents with the pods and PodGroups of workloads; pods without a PodGroup get one.
+    """Adds the pods and PodGroups of workloads to documents; pods without a PodGroup get one.
 
-    Pods that name no scheduler get the given one; where Kubernetes' own scheduler would get them, a
-    note says so.
+    Pods without a schedulerName get the given one. A Note reports pods that the default scheduler
+    of Kubernetes would schedule.
     """
     for document in documents:
         if isinstance(document, ManifestError):
@@ -66,13 +66,13 @@ def _expanded(document: Document, scheduler_name: str) -> Iterator[Document | No
 
 
 class _Reader:
-    """Reads an untyped manifest; its errors name the field."""
+    """Reads fields of an untyped manifest, with errors that name the field."""
 
     def __init__(self, document: Document, scheduler_name: str) -> None:
         self.body = document.body
         self.scheduler_name = scheduler_name
         self._source = document.source
-        # The PodGroup, where it is known.
+        # The PodGroup as ``namespace/name``; empty if it is not known.
         self.job = ""
         self.metadata = self.mapping(self.body, "metadata")
         self.spec = self.mapping(self.body, "spec")
@@ -94,13 +94,13 @@ class _Reader:
         return f"{self.namespace}/{self.name}"
 
     def made(self, body: Mapping[str, Any], field: str, group: str) -> Document:
-        """An object that is made for this one, from one of its fields."""
+        """An object that is generated from a field of this one."""
         job = f"{self.namespace}/{group}"
         origin = Origin(str(self.body["kind"]), self.full_name, field, job)
         return Document(body, self._source, origin)
 
     def scheduler_note(self, pod_spec: Mapping[str, Any], field: str) -> Iterator[Note]:
-        """A note where Kubernetes' own scheduler would get the pods."""
+        """A Note if the default scheduler of Kubernetes would schedule the pods."""
         if not pod_spec.get("schedulerName") and not pod_spec.get("nodeName"):
             yield Note(
                 self._source,
@@ -135,7 +135,8 @@ class _VolcanoJob(_Reader):
     def __init__(self, document: Document, scheduler_name: str) -> None:
         super().__init__(document, scheduler_name)
         uid = self.metadata.get("uid")
-        # A Job that was never applied has no uid: its group goes by its name, as old ones did.
+        # A Job that was never applied has no uid. Its PodGroup has the name of the Job, as in older
+        # versions of Volcano.
         self.group = f"{self.name}-{uid}" if uid else self.name
         self.job = f"{self.namespace}/{self.group}"
         self.queue = str(self.spec.get("queue") or "default")
@@ -263,7 +264,7 @@ def _pod(
 
 
 def _workload(document: Document, field: str, scheduler_name: str) -> Iterator[Document | Note]:
-    """A PodGroup with a minimum of one pod, as the PodGroup controller creates it."""
+    """Generates the pods of a workload and their PodGroup, as the PodGroup controller does."""
     owner = _Reader(document, scheduler_name)
     template = owner.mapping(owner.spec, "template", "spec.template")
     count = owner.count(owner.spec, field, 1, f"spec.{field}")

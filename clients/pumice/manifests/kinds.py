@@ -1,4 +1,4 @@
-"""All kinds that are read, with their fields in the protocol and their readers."""
+"""The readers of all supported kinds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _POLICY: Final = "policy"
 _SCHEDULING: Final = "scheduling.k8s.io"
 _STORAGE: Final = "storage.k8s.io"
 _RESOURCE: Final = "resource.k8s.io"
-# Volcano's own group and the two of kube-batch, its ancestor.
+# The API group of Volcano and the two of its predecessor kube-batch.
 _VOLCANO: Final = (
     "scheduling.volcano.sh",
     "scheduling.incubator.k8s.io",
@@ -50,13 +50,13 @@ class Reader(Generic[S, M]):
     """Reads the objects of one kind."""
 
     kind: Kind.ValueType
-    # What Kubernetes calls it, and the API groups that it is found in.
+    # The kind in Kubernetes, and its API groups.
     name: str
     groups: tuple[str, ...]
     decoder: msgspec.json.Decoder[S]
     fill: Callable[[M, S], None]
     namespaced: bool = False
-    # The field of ClusterObject that holds it: its number is the kind's.
+    # The field of ClusterObject; its number is the value of the kind.
     field: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Reader(Generic[S, M]):
         object.__setattr__(self, "field", fields[self.kind].name)
 
     def read(self, data: bytes | Raw, target: M, source: str = "") -> None:
-        """Fills the message from JSON; it stays empty after an error."""
+        """Fills the message from JSON; after an error the message is empty."""
         try:
             self.fill(target, decode(self.decoder, data))
         except FieldError as error:
@@ -74,7 +74,7 @@ class Reader(Generic[S, M]):
     def _read_without_nulls(self, data: bytes, target: M, error: FieldError, source: str) -> None:
         """Reads the object again without nulls, which Kubernetes treats as absent.
 
-        Nulls are rare in what API servers send, so the fast path does not look for them.
+        API servers rarely send nulls, so the fast path does not check for them.
         """
         if b"null" in data:
             try:
@@ -107,7 +107,7 @@ class _Name(Shape, frozen=True):
 
 
 class _Head(Shape, frozen=True):
-    """The fields of an object that an error names."""
+    """The fields of an object that errors contain."""
 
     metadata: _Name = _Name()
 
@@ -225,13 +225,13 @@ READERS: Final[tuple[Reader[Any, Any], ...]] = (
     ),
 )  # fmt: skip
 
-# Of several readers of a kind, the first is that of Volcano's objects.
+# If a kind has several readers, the first one is for Volcano's objects.
 _BY_KIND: Final = {reader.kind: reader for reader in reversed(READERS)}
 _BY_NAME: Final = {(group, reader.name): reader for reader in READERS for group in reader.groups}
 
 
 def reader_of(kind: Kind.ValueType, group: str = "") -> Reader[Any, Any]:
-    """The reader of a kind of the protocol, for the objects of an API group that has its own."""
+    """The reader of a kind of the protocol; an API group may have its own reader."""
     reader: Reader[Any, Any] = _BY_KIND[kind]
     return _BY_NAME.get((group, reader.name), reader) if group else reader
 

@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes itself (`scheduling.k8s.io`), as a second source of jobs."""
+"""PodGroups of Kubernetes (`scheduling.k8s.io`), which are jobs, too."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pumice.manifests.conditions import STATUSES
 from pumice.manifests.errors import FieldError
 from pumice.manifests.groups import (
     PodGroupConditionShape,
-    fill_marks,
+    fill_metadata,
     fill_spec_hash,
 )
 from pumice.manifests.shapes import Count, Metadata, Shape
 from pumice.v1 import group_pb2
 from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
 
-# The condition that a scheduler writes, and its reason while the group waits.
+# The condition that a scheduler writes.
 SCHEDULED: Final = "PodGroupScheduled"
 
 
@@ -29,19 +29,19 @@ class GangShape(Shape, frozen=True):
 
 
 class PolicyShape(Shape, frozen=True):
-    """How the pods of a group are scheduled: as a gang, or each by itself."""
+    """The scheduling policy of a group: a gang, or single pods."""
 
     gang: GangShape | None = None
 
 
 class TopologyShape(Shape, frozen=True):
-    """A label of which all nodes with pods of a group must have the same value."""
+    """A node label; all pods of a group must be on nodes with the same value."""
 
     key: str = ""
 
 
 class ConstraintsShape(Shape, frozen=True):
-    """Where the pods of a group must be placed together."""
+    """The topology constraints of a group."""
 
     topology: tuple[TopologyShape, ...] = ()
 
@@ -73,7 +73,7 @@ DECODER: Final = msgspec.json.Decoder(NativeGroupShape)
 
 
 def fill_native_group(group: group_pb2.PodGroup, shape: NativeGroupShape) -> None:
-    """A group that asks for more than this is refused: it must not be misplaced."""
+    """Fills a group. Raises FieldError for unsupported constraints, instead of ignoring them."""
     spec = shape.spec
     constraints = spec.scheduling_constraints
     topology = constraints.topology if constraints is not None else ()
@@ -82,7 +82,7 @@ def fill_native_group(group: group_pb2.PodGroup, shape: NativeGroupShape) -> Non
         raise FieldError(field, f"has {len(topology)} items", "at most one")
     if spec.resource_claims:
         raise FieldError("spec.resourceClaims", "is not supported", "claims of the pods")
-    fill_marks(group, shape.metadata)
+    fill_metadata(group, shape.metadata)
     gang = spec.scheduling_policy.gang
     group.min_member = 1 if gang is None else max(gang.min_count, 1)
     group.queue = shape.metadata.annotations.get(QUEUE_NAME, "")

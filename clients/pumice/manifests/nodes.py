@@ -76,9 +76,9 @@ def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
 
 
 def _translated_images(images: tuple[ImageShape, ...]) -> node_pb2.Node:
-    """A node with only these images; it is shared, so it is copied and never changed.
+    """A cached node with only these images; callers must not change it.
 
-    A node reports its images every few seconds, and they are the longest part of it.
+    Images are the longest part of a node, and every report of a node repeats them.
     """
     found = _image_lists.get(images)
     if found is None:
@@ -92,7 +92,7 @@ def _translated_images(images: tuple[ImageShape, ...]) -> node_pb2.Node:
 
 
 def _oversubscription(annotations: Mapping[str, str], key: str) -> int:
-    """Oversubscribed resources that Volcano's agent reports; invalid numbers count as 0, as in Volcano."""
+    """Oversubscribed resources that Volcano's agent reports; invalid numbers are 0, as in Volcano."""
     amount = parse_decimal(annotations.get(key, ""))
     if amount is None or not math.isfinite(amount) or not 0 <= amount <= MAX_INT64:
         return 0

@@ -1,4 +1,4 @@
-"""The limits of a pod as a whole."""
+"""The total limits of a pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMITED: Final = (CPU, MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class PodLimits:
-    """Cpu and memory that a pod may use at most; 0: no limit."""
+    """Limits of a pod's CPU and memory; 0 means no limit."""
 
     milli_cpu: int = 0
     memory_bytes: int = 0
@@ -50,7 +50,7 @@ def _limits(raw: msgspec.Raw, field: str) -> Mapping[str, int]:
 def _largest(
     name: str, running: list[Mapping[str, int]], initial: list[tuple[Mapping[str, int], bool]]
 ) -> int:
-    """What containers use together, or an init container with the sidecars before it."""
+    """The larger of the main containers' total and the largest total during initialisation."""
     most = sidecars = 0
     for limits, is_side in initial:
         with_it = sidecars + limits.get(name, 0)

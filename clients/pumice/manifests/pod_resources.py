@@ -64,24 +64,26 @@ class _Reader:
     def _containers(self) -> tuple[ContainerResources, ...]:
         statuses = {one.name: one for one in self.pod.status.container_statuses}
         return tuple(
-            self._asked(container, f"spec.containers[{index}]", statuses.get(container.name))
+            self._container_resources(
+                container, f"spec.containers[{index}]", statuses.get(container.name)
+            )
             for index, container in enumerate(self.pod.spec.containers)
         )
 
     def _init_containers(self) -> tuple[ContainerResources, ...]:
         statuses = {one.name: one for one in self.pod.status.init_container_statuses}
         return tuple(
-            self._asked(
+            self._container_resources(
                 container,
                 f"spec.initContainers[{index}]",
-                # One that runs to its end and is gone cannot be resized.
+                # Other init containers run to completion and cannot be resized.
                 statuses.get(container.name) if is_sidecar(container) else None,
                 sidecar=is_sidecar(container),
             )
             for index, container in enumerate(self.pod.spec.init_containers)
         )
 
-    def _asked(
+    def _container_resources(
         self,
         container: ContainerShape,
         field: str,

@@ -1,4 +1,4 @@
-"""The fields of a Pod that are read; fields that many pods share are kept raw and decoded once."""
+"""The decoded fields of a Pod. Fields that many pods share stay raw and are decoded once."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class PortShape(Shape, frozen=True):
 
 
 class ClaimVolumeShape(Shape, frozen=True):
-    """A volume by the name of its claim."""
+    """The claim of a volume."""
 
     claim_name: str = ""
 
 
 class ImageVolumeShape(Shape, frozen=True):
-    """A volume that is an image."""
+    """The image of a volume."""
 
     reference: str = ""
 
 
 class EphemeralVolumeShape(Shape, frozen=True):
-    """A volume whose claim is made for the pod; the claim's template is not read."""
+    """An ephemeral volume, whose claim is created for the pod; the claim template is not read."""
 
 
 class VolumeShape(Shape, frozen=True):
@@ -60,7 +60,7 @@ class VolumeShape(Shape, frozen=True):
     image: ImageVolumeShape | None = None
 
     @property
-    def matters(self) -> bool:
+    def restricts_placement(self) -> bool:
         return (
             self.persistent_volume_claim is not None
             or self.ephemeral is not None
@@ -82,7 +82,7 @@ class ResourceClaimShape(Shape, frozen=True):
 
 
 class SchedulingGroupShape(Shape, frozen=True):
-    """The PodGroup of Kubernetes that a pod belongs to."""
+    """The Kubernetes PodGroup of a pod."""
 
     pod_group_name: str = ""
 
@@ -125,7 +125,7 @@ class PodConditionShape(Shape, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    # API servers send null for a time that nobody wrote.
+    # API servers send null for an unset time.
     last_transition_time: str | None = None
 
 

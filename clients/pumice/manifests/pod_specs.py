@@ -1,8 +1,8 @@
-"""PodSpecs of the protocol, built once for all pods of a template.
+"""Translates pod specs, once for all pods of a template.
 
-Pods of one template differ in names, nodes and labels, and in the volume that holds their token,
-but rarely in their requests. The finished message is cached by the raw text of its sources, so that
-most pods need a look-up and a copy.
+Pods of one template differ in names, nodes, labels and token volumes, but rarely in their requests.
+The translated message is cached by the raw text of its sources, so most pods need only a lookup and
+a copy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from pumice.manifests.affinity import LABEL_KEYS_MARK, fill_affinity, fill_spread
+from pumice.manifests.affinity import LABEL_KEYS_SUFFIX, fill_affinity, fill_spread
 from pumice.manifests.annotations import NUMA_POLICY
 from pumice.manifests.container_resources import fill_containers
 from pumice.manifests.errors import FieldError
@@ -51,7 +51,7 @@ _templates: dict[Hashable, pod_pb2.PodSpec] = {}
 
 
 def pod_spec(pod: PodShape) -> pod_pb2.PodSpec:
-    """The spec of a pod; shared between pods, so it is copied and never changed."""
+    """The cached spec of a pod, shared between pods; callers must not change it."""
     key = _key(pod)
     spec = _templates.get(key)
     if spec is None:
@@ -91,7 +91,7 @@ def _key(pod: PodShape) -> Hashable:
             raws += (one.resources, one.allocated_resources)
             words.append(one.name)
             resized = True
-    # JSON has no zero byte, so what was joined with it could be taken apart again.
+    # JSON has no zero byte, so different texts cannot be equal after the join.
     text = b"\0".join(raws)
     return (
         text,
@@ -99,13 +99,13 @@ def _key(pod: PodShape) -> Hashable:
         len(spec.containers),
         spec.host_network,
         resized and is_resize_infeasible(pod),
-        tuple(sorted(pod.metadata.labels.items())) if LABEL_KEYS_MARK in text else None,
-        # The claim behind an ephemeral volume is called after the pod.
+        tuple(sorted(pod.metadata.labels.items())) if LABEL_KEYS_SUFFIX in text else None,
+        # The claim of an ephemeral volume is named after the pod.
         tuple(
             [
                 (volume, pod.metadata.name if volume.ephemeral is not None else "")
                 for volume in spec.volumes
-                if volume.matters
+                if volume.restricts_placement
             ]
         ),
     )
@@ -167,7 +167,7 @@ def _host_ports(spec: PodSpecShape) -> list[pod_pb2.HostPort]:
 
 
 def _host_port(port: PortShape, field: str, host_network: bool) -> pod_pb2.HostPort | None:
-    # On the node's own network every port is the node's; the API server fills it in.
+    # With host networking every container port is a host port; the API server sets hostPort.
     number = port.host_port or (port.container_port if host_network else 0)
     if number == 0:
         return None
@@ -219,6 +219,6 @@ def _resource_claims(pod: PodShape) -> list[pod_pb2.PodResourceClaim]:
             name=claim.name, claim_name=claim.resource_claim_name or made.get(claim.name, "")
         )
         for claim in shapes
-        # A template that needed no claim leaves a status without a name.
+        # If a template needed no claim, the status has no name.
         if claim.resource_claim_name or made.get(claim.name) != ""
     ]

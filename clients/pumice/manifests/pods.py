@@ -1,4 +1,4 @@
-"""Pods. They are the most frequent kind, so fields are set one by one for speed."""
+"""Pods. Pods are the most frequent kind, so their fields are set one by one for speed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PHASES: Final = {
     "Succeeded": pod_pb2.POD_PHASE_SUCCEEDED,
     "Failed": pod_pb2.POD_PHASE_FAILED,
 }
-# The conditions that scheduling reads or writes; the others change often and would cost most.
+# The conditions that scheduling reads or writes. Others change often, so sending them is costly.
 _CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 
 
@@ -44,7 +44,7 @@ def fill_pod(pod: pod_pb2.Pod, shape: PodShape) -> None:
     pod.uid = metadata.uid_of("Pod")
     metadata.fill_creation_time(pod.creation_time)
     pod.spec.CopyFrom(pod_spec(shape))
-    _fill_marks(pod, metadata, spec.priority)
+    _fill_metadata(pod, metadata, spec.priority)
     if spec.scheduling_group is not None and not pod.group_name:
         pod.group_name = spec.scheduling_group.pod_group_name
     if metadata.deletion_timestamp:
@@ -59,11 +59,11 @@ def fill_pod(pod: pod_pb2.Pod, shape: PodShape) -> None:
     _fill_status(pod, shape.status)
 
 
-def _fill_marks(pod: pod_pb2.Pod, metadata: Metadata, priority: int | None) -> None:
+def _fill_metadata(pod: pod_pb2.Pod, metadata: Metadata, priority: int | None) -> None:
     """Fills labels, annotations and the fields that they set."""
     annotations, labels = metadata.annotations, metadata.labels
     if labels:
-        # Item by item: faster than update() on a map of the wire.
+        # Setting items is faster than update() on a protobuf map.
         kept = pod.labels
         for key, text in labels.items():
             kept[key] = text

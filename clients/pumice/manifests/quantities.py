@@ -1,4 +1,4 @@
-"""Kubernetes quantities of manifests, in the units that the protocol has."""
+"""Kubernetes quantities in the units of the protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "whole",
 ]
 
-# Types of a quantity in a manifest.
+# The JSON types of a quantity.
 Quantity = str | int | float
 
 MIN_INT64: Final = -(2**63)
@@ -51,14 +51,14 @@ def milli_value(quantity: Quantity) -> int:
 
 
 def saturated_milli_value(quantity: Quantity) -> int:
-    """The amount in thousandths, where more than 64 bits hold means no limit at all."""
+    """The amount in thousandths, clamped to 64 bits; the maximum acts as no limit."""
     return max(MIN_INT64, min(MAX_INT64, thousandths(nanos(quantity))))
 
 
 def _as_text(quantity: int | float) -> str:
     if isinstance(quantity, bool):
         raise FieldError("", f"{quantity} is not a quantity", ALLOWED)
-    # The shortest text that reads back as the same number: what a person wrote.
+    # repr() is the shortest text for the number, as a person would write it.
     return repr(quantity)
 
 

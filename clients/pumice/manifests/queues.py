@@ -22,7 +22,7 @@ _STATES: Final = {
     "Unknown": group_pb2.QUEUE_STATE_UNKNOWN,
 }
 _LARGEST_WEIGHT: Final = 65535
-# Every namespace carries its own name as a label.
+# The label that every namespace has, with its name.
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
@@ -120,7 +120,7 @@ def fill_queue(queue: group_pb2.Queue, shape: QueueShape) -> None:
     queue.parent = spec.parent
     if spec.reclaimable is not None:
         queue.reclaimable = spec.reclaimable
-    # A list that is there but empty is not the same as none.
+    # An empty list differs from an absent one.
     _fill_list(queue.capability, spec.capability, "spec.capability")
     _fill_list(queue.deserved, spec.deserved, "spec.deserved")
     _fill_list(queue.guarantee, spec.guarantee.resource, "spec.guarantee.resource")
@@ -131,7 +131,7 @@ def fill_queue(queue: group_pb2.Queue, shape: QueueShape) -> None:
 
 
 def _weight(weight: int) -> int:
-    # Volcano's admission reads 0 as not given.
+    # Volcano's admission treats 0 as absent.
     if not 0 <= weight <= _LARGEST_WEIGHT:
         raise FieldError("spec.weight", f"{weight} given", f"1 to {_LARGEST_WEIGHT}")
     return weight or 1

@@ -17,7 +17,7 @@ from pumice.manifests.amounts import (
 )
 from pumice.manifests.quantities import nanos, thousandths, whole
 
-# What the scoring plugins of Kubernetes assume for a container without requests.
+# Requests that the scoring plugins of Kubernetes assume for a container without requests.
 _DEFAULTS: Final[Billionths] = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 
@@ -28,7 +28,7 @@ class ContainerResources:
     requests: Billionths
     field: str
     limits: Billionths
-    # An init container that runs beside the main containers.
+    # Whether this is an init container that runs along with the main containers.
     sidecar: bool = False
     name: str = ""
 
@@ -39,7 +39,7 @@ class PodResources:
 
     containers: tuple[ContainerResources, ...]
     init_containers: tuple[ContainerResources, ...] = ()
-    # Both None when the pod has no pod-level resources.
+    # Both are None if the pod has no pod-level resources.
     pod_requests: Billionths | None = None
     pod_limits: Billionths | None = None
     overhead: Billionths | None = None
@@ -52,7 +52,7 @@ class Totals:
     requests: dict[str, int]
     non_zero_milli_cpu: int
     non_zero_memory_bytes: int
-    # The same two without pod-level resources; None: the pod has none.
+    # The same without pod-level resources; None if the pod has no pod-level resources.
     container_milli_cpu: int | None = None
     container_memory_bytes: int | None = None
 
@@ -83,7 +83,7 @@ def effective_requests(
 ) -> dict[str, int]:
     """Requests during a resize: the maximum of requested and allocated resources.
 
-    A resize that the node refused for good does not count.
+    A resize that the node has rejected as infeasible does not count.
     """
     result = {} if infeasible else dict(spec)
     for status in (actual, allocated):
@@ -92,7 +92,7 @@ def effective_requests(
 
 
 def is_guaranteed(pod: PodResources) -> bool:
-    """Whether the quality of service is Guaranteed: all of cpu and memory is requested and limited."""
+    """Whether the QoS class is Guaranteed: requests and limits of CPU and memory are equal."""
     if pod.pod_requests or pod.pod_limits:
         return _is_limited(_pod_level_requests(pod), pod.pod_limits or {})
     return all(
@@ -106,12 +106,12 @@ def _is_limited(requests: Billionths, limits: Billionths) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a pod-level request can name this resource."""
+    """Whether this resource is allowed in pod-level requests."""
     return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES_PREFIX)
 
 
 def _requests(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
-    # Volcano rounds each container by itself before it adds.
+    # Volcano rounds the requests of each container before it adds them.
     total = combined(
         [counted(container.requests, container.field) for container in pod.containers],
         [
@@ -129,7 +129,7 @@ def _non_zero(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
     """CPU and memory with defaults for containers without requests; an explicit zero stays zero."""
     defaults = dict(_DEFAULTS)
     if pod_level:
-        # Then only what neither the pod nor any container mentions is assumed.
+        # Defaults apply only to resources that neither the pod nor any container requests.
         for name in (*pod_level, *_mentioned(pod)):
             defaults.pop(name, None)
     total = combined(

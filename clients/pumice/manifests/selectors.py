@@ -28,7 +28,7 @@ EFFECTS: Final[Mapping[str, selector_pb2.TaintEffect.ValueType]] = {
     "NoExecute": selector_pb2.TAINT_EFFECT_NO_EXECUTE,
 }
 
-# The fewest and the most values that an operator takes, and how to say so.
+# Minimum and maximum number of values of each operator, and the text for errors.
 _VALUES_OF: Final = {
     "In": (1, None, "at least one value"),
     "NotIn": (1, None, "at least one value"),
@@ -160,7 +160,7 @@ def tolerations(shapes: Iterable[TolerationShape], field: str) -> list[selector_
 
 
 def _toleration(shape: TolerationShape, field: str) -> selector_pb2.Toleration | None:
-    # These compare numbers behind a feature gate that is off: they tolerate nothing.
+    # The feature gate of these numeric operators is off, so such a toleration has no effect.
     if shape.operator in {"Lt", "Gt"}:
         return None
     if shape.operator not in {"", "Equal", "Exists"}:

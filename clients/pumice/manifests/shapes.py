@@ -1,4 +1,4 @@
-"""Typed parts of Kubernetes objects that all kinds share; only fields that are read are decoded."""
+"""Common typed parts of Kubernetes objects; only the declared fields are decoded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 T = TypeVar("T")
 
-# A part that is not there. What is kept raw is decoded later, and only once per distinct text.
+# An absent raw part. Raw parts are decoded later, once per distinct text.
 ABSENT: Final = Raw(b"")
 
 
 class Shape(Struct, rename="camel", frozen=True, gc=False):
-    """A fragment of an object; fields that it does not name are skipped, not decoded."""
+    """A part of an object; undeclared fields are skipped, not decoded."""
 
 
 class OwnerReference(Shape, frozen=True):
@@ -55,15 +55,15 @@ class Metadata(Shape, frozen=True):
 
     @property
     def namespace_or_default(self) -> str:
-        """The namespace of an object; `default` without one."""
+        """The namespace; `default` if it is missing."""
         return self.namespace or "default"
 
     def uid_of(self, kind: str) -> str:
-        """The uid; `namespace/name` for an object without one."""
+        """The uid of a namespaced object; `kind/namespace/name` if it is missing."""
         return self.uid or f"{kind}/{self.namespace or 'default'}/{self.name}"
 
     def cluster_uid_of(self, kind: str) -> str:
-        """The uid of an object without a namespace; its name if it has none."""
+        """The uid of a cluster-scoped object; `kind/name` if it is missing."""
         return self.uid or f"{kind}/{self.name}"
 
     def fill_creation_time(self, target: Timestamp) -> None:
@@ -86,7 +86,7 @@ _LOCATED: Final = re.compile(r"(.*?)(?: - at `(key in )?\$\.?(.*)`)?", re.DOTALL
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decodes JSON; raises a FieldError that names the field."""
+    """Decodes JSON. Raises FieldError with the path of the invalid field."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -100,7 +100,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 
 def decode_part(decoder: msgspec.json.Decoder[T], raw: Raw, field: str, default: T) -> T:
-    """Decodes a part that was kept raw; the default stands for an absent one."""
+    """Decodes a raw part, or returns the default for an absent one."""
     if not raw:
         return default
     try:
@@ -119,7 +119,7 @@ def without_nulls(document: Any) -> Any:
 
 
 def one_of(choices: Mapping[str, T], name: str, field: str) -> T:
-    """The value for a word; raises a FieldError with the allowed words."""
+    """The value for a name. Raises FieldError with the allowed names."""
     try:
         return choices[name]
     except KeyError:

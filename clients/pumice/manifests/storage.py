@@ -141,7 +141,7 @@ STORAGE_CLASS_DECODER: Final = msgspec.json.Decoder(StorageClassShape)
 
 
 def _modes(words: tuple[str, ...]) -> list[storage_pb2.AccessMode.ValueType]:
-    """A mode that has no name here stays unspecified: no volume offers it."""
+    """Access modes; an unknown mode is translated to unspecified, which no volume offers."""
     return [_MODES.get(word, storage_pb2.ACCESS_MODE_UNSPECIFIED) for word in words]
 
 

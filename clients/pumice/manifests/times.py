@@ -1,4 +1,4 @@
-"""RFC 3339 times as Kubernetes writes them."""
+"""Parses RFC 3339 times of Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _PATTERN: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
-# What Go writes for no time.
+# Go's zero time, which means no time.
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
-# What 64 bits can hold.
+# The limits of signed 64-bit integers.
 _EARLIEST: Final = -(2**63)
 _LATEST: Final = 2**63 - 1
 
 
 def fill_time(target: Timestamp, text: str | None, field: str) -> None:
-    """Leaves the target absent for no text, an empty text or Go's zero time."""
+    """Fills the target, unless the text is None, empty or Go's zero time."""
     if text and text != _ZERO_TIME:
         target.seconds, target.nanos = divmod(timestamp_ns(text, field), _SECOND_NS)
 
@@ -34,7 +34,7 @@ def fill_time(target: Timestamp, text: str | None, field: str) -> None:
 def timestamp_ns(text: str, field: str) -> int:
     """Nanoseconds since 1970; 0 for an empty text or Go's zero time.
 
-    A time before 1677 or after 2262 is the earliest or latest that 64 bits can hold.
+    A time before 1677 or after 2262 is clamped to the limits of 64 bits.
     """
     try:
         return _nanoseconds(text)
@@ -44,7 +44,7 @@ def timestamp_ns(text: str, field: str) -> int:
         ) from None
 
 
-# Objects made together share their second, so most texts were seen before.
+# Objects that are created together have the same time, so most texts repeat.
 @lru_cache(maxsize=1 << 14)
 def _nanoseconds(text: str) -> int:
     if not text or text == _ZERO_TIME:

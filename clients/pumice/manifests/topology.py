@@ -1,4 +1,4 @@
-"""The network's tiers, NUMA layouts and shards of nodes."""
+"""HyperNodes, NUMA topologies and NodeShards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MEMBER_TYPES: Final = {"Node": False, "HyperNode": True}
 
 
 class ExactMatchShape(Shape, frozen=True):
-    """One member by name."""
+    """A member by exact name."""
 
     name: str = ""
 
 
 class RegexMatchShape(Shape, frozen=True):
-    """Members by a pattern."""
+    """Members by a pattern of their names."""
 
     pattern: str = ""
 
@@ -105,13 +105,13 @@ class NumaShape(Shape, frozen=True):
 
 
 class ShardSpecShape(Shape, frozen=True):
-    """The nodes that a scheduler should use."""
+    """The desired nodes of a scheduler."""
 
     nodes_desired: tuple[str, ...] = ()
 
 
 class ShardStatusShape(Shape, frozen=True):
-    """The nodes that a scheduler uses."""
+    """The nodes in use by a scheduler."""
 
     nodes_in_use: tuple[str, ...] = ()
     nodes_to_add: tuple[str, ...] = ()

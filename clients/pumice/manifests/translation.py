@@ -41,9 +41,9 @@ class Translation:
     objects: list[ClusterObject] = field(default_factory=list)
     errors: list[ManifestError] = field(default_factory=list)
     ignored: list[IgnoredObject] = field(default_factory=list)
-    # What was assumed about workloads and pods.
+    # Assumptions about workloads and pods.
     notes: list[Note] = field(default_factory=list)
-    # The documents of the objects, each with its file and line.
+    # The file and line of each object, in the order of the objects.
     sources: list[str] = field(default_factory=list)
 
 
@@ -54,7 +54,7 @@ def decode(
     source: str = "",
     group: str = "",
 ) -> ClusterObject:
-    """An object of a known kind from the JSON of an API server; its `kind` is not read."""
+    """An object from the JSON of an API server; the `kind` in the JSON is not read."""
     target = ClusterObject() if into is None else into
     reader = reader_of(kind, group)
     reader.read(data, getattr(target, reader.field), source)
@@ -69,7 +69,7 @@ def decode_pod(data: bytes | Raw, into: pod_pb2.Pod | None = None, source: str =
 
 
 def translate(document: Mapping[str, Any], source: str = "") -> ClusterObject | None:
-    """An object from its manifest; None if it is of a kind that scheduling does not read.
+    """An object from its manifest; None for a kind that scheduling does not read.
 
     Raises ManifestError for an invalid object.
     """
@@ -94,7 +94,7 @@ def translate_all(
 
 
 def translate_documents(documents: Iterable[Any], source: str = "") -> Translation:
-    """The same for parsed documents; lists stand for their items."""
+    """The objects of parsed documents; a list is replaced by its items."""
     return _translated(
         found
         for index, document in enumerate(documents)
@@ -108,9 +108,10 @@ def translate_texts(
     scheduler_name: str = DEFAULT_SCHEDULER,
     max_objects: int | None = None,
 ) -> Translation:
-    """The objects of texts, each with the name of its source, with the pods of workloads.
+    """The objects of pairs of source name and text, with the pods of workloads.
 
-    Pods that name no scheduler get the given one. Raises TooManyObjectsError beyond so many objects.
+    Pods without a schedulerName get the given one. Raises TooManyObjectsError for more than
+    ``max_objects`` objects.
     """
     documents = (document for source, text in texts for document in parse(text, source))
     return _translated(expand(documents, scheduler_name), max_objects)
@@ -133,7 +134,7 @@ def _translated(
     documents: Iterable[Document | ManifestError | Note], max_objects: int | None = None
 ) -> Translation:
     result = Translation()
-    register = _Register()
+    identities = _UniqueIdentities()
     # Pods of one template have the same errors.
     errors: dict[tuple[str, ...], ManifestError] = {}
     for document in documents:
@@ -148,7 +149,7 @@ def _translated(
             if translated is None:
                 result.ignored.append(_ignored(document))
             else:
-                register.add(translated, document.source)
+                identities.add(translated, document.source)
                 result.objects.append(translated)
                 result.sources.append(document.source)
         except ManifestError as error:
@@ -161,7 +162,7 @@ def _translated(
 
 
 def _located(error: ManifestError, document: Document) -> ManifestError:
-    """The error with the workload and the PodGroup that the object belongs to."""
+    """The error with the workload and the PodGroup of the object."""
     origin = document.origin
     if origin is not None:
         return error.made_for(origin.kind, origin.name, origin.field, origin.job)
@@ -177,8 +178,8 @@ def _located(error: ManifestError, document: Document) -> ManifestError:
     return error
 
 
-class _Register:
-    """Names and uids of translated objects; each must be unique."""
+class _UniqueIdentities:
+    """The names and uids of translated objects; raises ManifestError for duplicates."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str], str] = {}
@@ -190,7 +191,7 @@ class _Register:
         for claim, text in (("name", name), ("uid", message.uid)):
             if (kind, claim, text) in self._seen:
                 raise ManifestError(
-                    f"its {claim} was given before, at {self._seen[kind, claim, text]}",
+                    f"duplicate {claim}, first used at {self._seen[kind, claim, text]}",
                     source=source,
                     kind=kind,
                     name=name,

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, and the workloads and services that default spreading uses."""
+"""PodDisruptionBudgets, and the workloads and Services that default spreading uses."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fill_budget(budget: group_pb2.PodDisruptionBudget, shape: BudgetShape) -> No
 
 
 def fill_by_labels(kind: str) -> Callable[[group_pb2.Workload, ByLabelsShape], None]:
-    """How to fill a workload that selects by labels alone; without any it selects nothing."""
+    """A fill function for workloads with a label map; an empty map selects nothing."""
 
     def fill(workload: group_pb2.Workload, shape: ByLabelsShape) -> None:
         _fill_identity(workload, shape.metadata, kind)
@@ -94,7 +94,7 @@ def fill_by_labels(kind: str) -> Callable[[group_pb2.Workload, ByLabelsShape], N
 
 
 def fill_by_selector(kind: str) -> Callable[[group_pb2.Workload, BySelectorShape], None]:
-    """How to fill a workload that selects with expressions."""
+    """A fill function for workloads with a label selector."""
 
     def fill(workload: group_pb2.Workload, shape: BySelectorShape) -> None:
         _fill_identity(workload, shape.metadata, kind)

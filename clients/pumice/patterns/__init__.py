@@ -1,1 +1,1 @@
-"""Texts as Go and Kubernetes read them, for the engine, the controllers and the manifests."""
+"""Parsers of Go's and Kubernetes' text formats, for the engine, controllers and manifests."""

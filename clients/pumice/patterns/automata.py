@@ -1,7 +1,7 @@
-"""Regular expressions as automata: matching takes linear time whatever the pattern.
+"""Regular expressions as automata, which match any pattern in linear time.
 
-The syntax is that of RE2, which Go's regexp has, without Unicode classes, octal escapes, the flags m and
-U, and flags after the beginning of a pattern or group. A pattern with one of them is refused.
+The syntax is that of RE2, as in Go's regexp, without Unicode classes, octal escapes, the flags m and
+U, and flags after the beginning of a pattern or group. A pattern with one of these is rejected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_PATTERN_REPEATS = 1_000
 MAX_PATTERN_STATES = 2_000
 MAX_PATTERN_TRANSITIONS = 10_000
 
-# What holds at a position between two characters; combined as bits.
+# Conditions on a position between two characters, as bit flags.
 BEGINNING, END, WORD_BOUNDARY, NO_WORD_BOUNDARY = 1, 2, 4, 8
 START, MATCH = -1, 0
 
-# The first and the last of each range of characters, in order.
+# Ranges of characters in ascending order, each with its first and last character.
 Characters = tuple[tuple[int, int], ...]
 _LAST_CHARACTER = 0x10FFFF
 
@@ -60,8 +60,8 @@ _CONDITIONS: dict[Any, int] = {
 }
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 _UNSUPPORTED_FLAGS = re.MULTILINE | re.VERBOSE
-# What RE2 spells differently from Python: a quotation, a code, another escape, ``{,``, which is not a
-# repeat, a name of a group, and a set.
+# Parts that RE2 and Python write differently: quoted text, a character code, another escape, ``{,``
+# (which is not a repeat), the name of a group, and a character class.
 _RE2_PART = re.compile(
     r"\\Q.*?(?:\\E|$)|\\x\{[0-9A-Fa-f]{1,8}\}|\\.|\{,|\(\?<(?=\w+>)"
     r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]",
@@ -76,17 +76,17 @@ _POSIX_CLASSES = {
 
 
 class PatternError(ValueError):
-    """A pattern that is too large, or that cannot be matched in linear time."""
+    """A pattern is too large or not supported."""
 
 
 class Pattern:
-    """An automaton: the characters of each state, and the states that may follow it.
+    """An automaton: the characters of each state, and its transitions.
 
-    Transitions are pairs of a state and the conditions that must hold between the characters.
+    A transition is a pair of a state and the conditions on the position between the characters.
     """
 
     def __init__(self, text: str) -> None:
-        """Raises PatternError for a pattern that is not allowed, re.error for invalid syntax."""
+        """Raises PatternError for an unsupported pattern, re.error for invalid syntax."""
         if len(text) > MAX_PATTERN_LENGTH:
             raise PatternError(
                 f"has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
@@ -100,7 +100,7 @@ class Pattern:
             raise _too_often() from None
         except ValueError as error:
             raise re.error(str(error), text) from None
-        # By state: the characters it takes, or None, and where it leads, under which conditions.
+        # For each state, the characters that it consumes, or None, and its transitions.
         self._states: list[tuple[Characters | None, list[tuple[int, int]]]] = [(None, [])]
         self._transition_count = 0
         first = self._sequence(parsed, parsed.state.flags, MATCH)
@@ -112,7 +112,7 @@ class Pattern:
             self.transitions[number] = self._closure(self._states[number][1][0][0])
 
     def is_in(self, text: str) -> bool:
-        """Whether some part of the text matches."""
+        """Whether any part of the text matches."""
         active: list[int] = []
         for position in range(len(text) + 1):
             missing = ~_holding(text, position)
@@ -148,7 +148,7 @@ class Pattern:
             )
 
     def _sequence(self, items: Iterable[Any], flags: int, then: int) -> int:
-        """Adds states for parts of a pattern, the last one first; returns the state to begin with."""
+        """Adds states for parts of a pattern, the last part first; returns the first state."""
         self._count_transition()
         if flags & _UNSUPPORTED_FLAGS:
             raise PatternError("has the flag m or x; only i and s are allowed")
@@ -186,7 +186,7 @@ class Pattern:
         return then
 
     def _closure(self, first: int) -> list[tuple[int, int]]:
-        """The states that take a character, and the match, that can be reached without one."""
+        """Transitions to the consuming states, and to the match, that need no character."""
         transitions, seen, open_ = [], {(first, 0)}, [(first, 0)]
         while open_:
             number, conditions = open_.pop()
@@ -206,7 +206,7 @@ def _too_often() -> PatternError:
 
 
 def _as_python(part: re.Match[str]) -> str:
-    """A part of a pattern of RE2 as Python writes it."""
+    """Converts a part of an RE2 pattern to Python's syntax."""
     text = part.group()
     if text[0] == "[":
         return _CODE.sub(_code, _POSIX_CLASS.sub(_posix_class, text))
@@ -218,12 +218,12 @@ def _as_python(part: re.Match[str]) -> str:
 
 
 def _code(found: re.Match[str]) -> str:
-    """A character by its number; any other escape is left as it is."""
+    """Converts a character code; returns any other escape unchanged."""
     if not found[1]:
         return found[0]
     number = int(found[1], 16)
     if number > _LAST_CHARACTER:
-        raise PatternError(f"has the code {found[0]}, which no character has")
+        raise PatternError(f"has the invalid character code {found[0]}")
     return rf"\U{number:08x}"
 
 
@@ -238,7 +238,7 @@ def _posix_class(found: re.Match[str]) -> str:
 
 
 def _holding(text: str, position: int) -> int:
-    """The conditions that hold before the character at a position of a text."""
+    """The conditions that hold just before a position of a text."""
     before = position > 0 and is_among(ord(text[position - 1]), WORD)
     after = position < len(text) and is_among(ord(text[position]), WORD)
     boundary = WORD_BOUNDARY if before != after else NO_WORD_BOUNDARY
@@ -246,12 +246,12 @@ def _holding(text: str, position: int) -> int:
 
 
 def _characters(kind: Any, value: Any, flags: int) -> Characters:
-    """The characters that a part of a pattern stands for."""
+    """The characters that a part of a pattern matches."""
     if kind is _constants.ANY:
         return _all_but(() if flags & re.DOTALL else ((10, 10),))
     if kind not in (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN):
         raise PatternError(
-            "looks around, refers back to a group or is possessive; "
+            "has a lookaround, a backreference or a possessive repeat; "
             "characters, classes, groups, alternatives, repeats, ^, $, \\b and \\B are allowed"
         )
     items = value if kind is _constants.IN else [(_constants.LITERAL, value)]

@@ -1,4 +1,4 @@
-"""Booleans, numbers and durations as Go reads them, for configurations, annotations, labels and flags."""
+"""Parses booleans, numbers and durations of configurations, annotations and flags as Go does."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _UNIT_NS: Final = {
     "h": 3_600_000_000_000,
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^0-9.]+)")
-# Python reads no number of more than 4,300 digits, and Go reads any.
+# Python rejects numbers with more than 4,300 digits; Go accepts any length.
 MAX_DURATION_LENGTH: Final = 1_000
 # The magnitude of the longest negative duration; the longest positive one is 1 ns shorter.
 _LONGEST_NS: Final = 1 << 63
-# Where Go stops taking further decimals of a duration into account.
+# Go ignores further decimals of a duration beyond this value.
 _MAX_INT64: Final = _LONGEST_NS - 1
 
 
@@ -46,7 +46,7 @@ def parse_int(text: str, bits: int = 64) -> int | None:
 
 
 def min_member(text: str) -> int:
-    """The number of pods that an owner's annotation asks for; 1 for text that is no such number."""
+    """Parses the annotation for the minimum number of pods; 1 for invalid text."""
     digits = text.strip()
     if not (digits.isascii() and digits.isdecimal()):
         return 1
@@ -61,7 +61,7 @@ def parse_decimal(text: str) -> float | None:
 
 
 def parse_duration_ns(text: str) -> int | None:
-    """``time.ParseDuration``; None for text that it rejects, and for a very long one."""
+    """``time.ParseDuration``; None for text that it rejects, and for very long text."""
     if len(text) > MAX_DURATION_LENGTH:
         return None
     negative = text.startswith("-")
@@ -101,7 +101,7 @@ def _term_ns(match: re.Match[str]) -> int | None:
     if nanoseconds > _LONGEST_NS:
         return None
     if decimals:
-        # Go multiplies floats here and cuts off what is left below a nanosecond; so do we.
+        # Go multiplies floats here and truncates to nanoseconds; so do we.
         numerator, scale = _leading_fraction(decimals)
         nanoseconds += int(float(numerator) * (float(unit) / scale))
     return nanoseconds if nanoseconds <= _LONGEST_NS else None

@@ -1,4 +1,4 @@
-"""Names that a pattern is matched against, all at once: sets of names are bits of integers."""
+"""Matches a pattern against many names at once, with sets of names as bits of integers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pumice.patterns.automata import (
 )
 
 Mask = NDArray[np.bool_]
-# Kubernetes allows no longer names, and ASCII only. A pattern selects no other name.
+# Kubernetes names are ASCII and at most this long. A pattern does not match other names.
 MAX_NAME_LENGTH = 253
 
 
 class Names:
-    """Names by position; made again when they change."""
+    """An immutable sequence of names, indexed for matching."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.texts, self._count = tuple(names), len(names)
@@ -37,19 +37,19 @@ class Names:
         width = max(self._longest, 1)
         text = np.array([name.encode() for name in usable], dtype=f"S{width}")
         self._codes = text.view(np.uint8).reshape(self._count, width)
-        # By position: the names that end there, and those that go on, by character.
+        # The names that end at each position, and those with each character at each position.
         self._ending = [_bits(lengths == i) for i in range(self._longest + 1)]
         self._going_on: list[dict[int, int] | None] = [None] * self._longest
 
     def equal_to(self, name: str) -> Mask:
-        """The name itself, where it is among these; no name is empty."""
+        """The mask of the name itself; empty if it is not among these names."""
         mask = np.zeros(self._count, dtype=np.bool_)
         if name in self._positions:
             mask[self._positions[name]] = True
         return mask
 
     def matching(self, pattern: Pattern) -> Mask:
-        """The names in which the pattern is found anywhere."""
+        """The mask of the names in which the pattern matches anywhere."""
         matches, active = 0, {START: 0}
         unfinished = (1 << self._count) - 1
         for position in range(self._longest + 1):
@@ -58,7 +58,7 @@ class Names:
             matches |= reached.pop(MATCH, 0)
             unfinished &= ~self._ending[position]
             active = self._take(pattern, reached, position, ~matches)
-        # Names that are not usable count as empty ones.
+        # Invalid names are represented as empty ones.
         return self._mask(matches & ~self._ending[0])
 
     def _follow(self, pattern: Pattern, active: dict[int, int], position: int) -> dict[int, int]:
@@ -89,7 +89,7 @@ class Names:
         return active
 
     def _holding(self, conditions: int, position: int) -> int:
-        """The names for which all these conditions hold before the character of a position."""
+        """The names for which all conditions hold just before a position."""
         names = (1 << self._count) - 1
         if conditions & BEGINNING and position:
             return 0

@@ -1,7 +1,7 @@
-"""Kubernetes quantities as whole numbers of billionths.
+"""Parses Kubernetes quantities to integers in billionths.
 
-Kubernetes keeps nine decimal places and rounds what is finer away from zero, as it does again
-where an amount is asked for in whole units or in thousandths. Integers can hold all of it.
+Kubernetes keeps nine decimal places and rounds further ones away from zero. Conversions to whole
+units or thousandths round the same way.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei
 _PATTERN: Final = re.compile(
     r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+)|([KMGTPE]i|[numkMGTPE])?)", re.ASCII
 )
-# Far more characters than any amount has; longer text is an attack on the parser.
+# Longer than any valid amount; the limit protects the parser from hostile input.
 _LONGEST: Final = 256
-# Larger powers of ten are out of range for any number but zero, smaller ones round up to 1 n.
+# Larger powers of ten are out of range for any number but zero; smaller ones round up to 1 n.
 _LARGEST_POWER: Final = 2 * _LONGEST
 
 
@@ -35,14 +35,14 @@ def parse_nanos(text: str) -> int | None:
     Raises OverflowError for an amount that is out of range.
     """
     match = _PATTERN.fullmatch(text) if len(text) <= _LONGEST else None
-    # Kubernetes reads a suffix without digits as zero; its documented grammar, and we, do not.
+    # Kubernetes parses a suffix without digits as zero; its documented grammar forbids it, as we do.
     if match is None or not (match[2] or match[3]):
         return None
     sign, units, decimals, exponent, suffix = match.groups(default="")
     digits = int(units + decimals)
     if suffix in _BINARY_SUFFIXES:
         exact = (digits << _BINARY_SUFFIXES[suffix]) * _NANO
-        # Only binary quantities have a ceiling in Kubernetes.
+        # Only binary quantities have a maximum in Kubernetes.
         magnitude = min(_divided(exact, 10 ** len(decimals)), MAX_INT64 * _NANO)
     else:
         power = int(exponent) if exponent else _DECIMAL_SUFFIXES[suffix]
@@ -61,12 +61,12 @@ def _scaled(digits: int, power: int) -> int:
 
 
 def whole(billionths: int) -> int:
-    """Billionths to whole units, rounded away from zero."""
+    """Converts billionths to whole units, rounded away from zero."""
     return _divided(billionths, _NANO)
 
 
 def thousandths(billionths: int) -> int:
-    """Billionths to thousandths, rounded away from zero."""
+    """Converts billionths to thousandths, rounded away from zero."""
     return _divided(billionths, _MILLI)
 
 

@@ -1,4 +1,4 @@
-"""Recordings (``.pumice`` files): writing, reading and what-if runs, without a scheduler."""
+"""Recordings (``.pumice`` files): writer, reader and what-if runs, without scheduler code."""
 
 from pumice.recordings.errors import NothingRecordedError, RecordingError
 from pumice.recordings.frames import FORMAT_VERSION, SUFFIX

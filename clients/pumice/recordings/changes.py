@@ -15,7 +15,7 @@ _Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change at a time. Without object, configuration and data the object was deleted."""
+    """A change with its time. Without object, configuration and data it is a deletion."""
 
     at_ns: int
     object: ClusterObject | None = None
@@ -33,7 +33,7 @@ class SnapshotComplete:
 
 
 class Changes:
-    """Reads entries; a repeated snapshot gives only the differences."""
+    """Reads changes from entries; a repeated snapshot yields only the differences."""
 
     def __init__(self) -> None:
         self.held: dict[_Key, ClusterObject] = {}

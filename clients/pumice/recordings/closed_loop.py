@@ -1,8 +1,8 @@
 """A what-if run: the external events of a recording with other decisions.
 
-Nodes, queues, quotas, creations and deletions by users come from the recording at their times.
-Binds, starts, evictions and completions follow from the decisions of the run. A run that begins in
-the middle of a recording starts with the cluster of that time.
+Changes of nodes, queues and quotas, and creations and deletions by users, happen at their recorded
+times. Binds, starts, evictions and completions follow from the decisions of the run. A run that
+begins in the middle of a recording starts with the cluster of that time.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Core(Protocol):
 
     @property
     def placement_changes(self) -> int:
-        """Grows with every change after which something could be placed that could not before."""
+        """Grows with every change after which a task could be placed that did not fit before."""
         ...
 
     @property
     def gangs_are_complete(self) -> bool:
-        """Whether each gang that changed since the last session has enough pods."""
+        """Whether each changed gang since the last session has enough pods."""
         ...
 
     @property
@@ -81,8 +81,8 @@ class ClosedLoop:
     ) -> None:
         """``past`` is the history before the first session of the run.
 
-        ``changed`` is applied to configurations that come later. ``removed`` are uids of nodes that
-        the core does not have, and ``added`` nodes that it has beside those of the history.
+        ``changed`` is applied to later configurations. ``removed`` has the uids of nodes that the
+        core does not have, and ``added`` its nodes that are not in the history.
         """
         self._removed, self._added = removed, added
         self._stops_at_faults = stops_at_faults
@@ -94,15 +94,15 @@ class ClosedLoop:
         self._pods = SimulatedPods(history, self._events, self._ops, self._pod_ended)
         self.evictions = list(self._past.evictions)
         self.sessions = len(self._past.ticks)
-        # Plugins and actions that raised, up to the first session with any.
+        # Faults of plugins and actions in the first session with any.
         self.faults: list[PluginFault] = []
         self.faulty_ns = 0
         self._statuses: dict[str, PodGroupStatus] = dict(self._past.statuses)
         self._node_names: dict[str, str] = {}
         self._cleaned_up = _cleaned_up(history)
-        # Deletions of PodGroups that wait for the end of their jobs.
+        # Deletions of PodGroups that are postponed until the end of their jobs.
         self._deletions: dict[str, ExternalEvent] = {}
-        # The last session decided nothing, and nothing has changed since.
+        # Whether the last session decided nothing, and nothing has changed since.
         self._is_quiet = False
 
     @property
@@ -116,7 +116,7 @@ class ClosedLoop:
     def run(
         self, progress: Callable[[int], None] | None = None, first: SessionOutput | None = None
     ) -> None:
-        """``first`` is the output of the first session, if it has run already."""
+        """Runs to the end. ``first`` is the output of the first session, if it has run already."""
         self._plan()
         end_ns, times = self._history.end_ns, self._times
         if first is not None:
@@ -150,7 +150,7 @@ class ClosedLoop:
             self._times.relevant_change(now_ns, complete=self._core.gangs_are_complete)
 
     def _is_needed(self, now_ns: int) -> bool:
-        """A core leaves out a session that could not decide anything new."""
+        """Whether a session could decide anything new; a core skips other sessions."""
         if not self._is_quiet:
             return True
         wake_ns = self._core.next_wake(now_ns)
@@ -212,7 +212,7 @@ class ClosedLoop:
     def _configure(self, configuration: Configuration) -> None:
         if self._changed is not None:
             configuration = self._changed(configuration)
-        # Applied at once, because it affects the changes that come with it.
+        # Applied at once, because it affects simultaneous changes.
         self._ops.configure(configuration)
         self._apply(self._events.now_ns)
         self._times.configured(self._core.configuration)
@@ -241,7 +241,7 @@ class ClosedLoop:
 
     def _delete_external(self, event: ExternalEvent) -> None:
         if event.kind == _GROUP and self._has_unfinished_pods(event.uid):
-            # In the recording it was deleted after the end of its job.
+            # In the recording the PodGroup was deleted after the end of its job.
             self._deletions[self._cleaned_up[event.uid]] = event
             return
         name = self._node_names.pop(event.uid, "") if event.kind == object_pb2.KIND_NODE else ""
@@ -263,7 +263,7 @@ class ClosedLoop:
 
 
 def _cleaned_up(history: History) -> dict[str, str]:
-    """Jobs whose PodGroups were deleted after all their pods had finished, by the uids of the groups."""
+    """Jobs whose PodGroups were deleted after all their pods had finished, by uid of the PodGroup."""
     names: dict[str, str] = {}
     found: dict[str, str] = {}
     members: dict[str, list[PodRecord]] = {}

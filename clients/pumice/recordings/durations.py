@@ -1,4 +1,4 @@
-"""Durations in a what-if run: the recorded ones, or medians of others."""
+"""Durations in a what-if run: recorded durations, or medians of other pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class DurationEstimates:
-    """The recorded durations of each pod; the median of other pods where it has none."""
+    """The recorded durations of each pod, or else the medians of other pods."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -27,14 +27,14 @@ class DurationEstimates:
             (history.pods[p.replaced_by].created_ns - p.gone_ns for p in records if p.replaced_by),
             _SECOND_NS,
         )
-        # The difference of the cluster's clock to the core's.
+        # The difference between the cluster's clock and the core's.
         self._ahead_ns = _median((_ahead(p) for p in records if p.start_time_ns), 0)
         self._condition = _median(history.condition_delays_ns.values(), 0)
         finished = [p for p in records if p.finished_ns]
         self._by_job = _medians(finished, lambda p: p.job)
         self._by_queue = _medians(finished, lambda p: history.jobs[p.job].queue)
         self._run = _median((p.run_ns for p in finished), -1)
-        # Pods whose run time is estimated, and pods that are assumed to run without end.
+        # Pods with an estimated run time, and pods that are assumed not to end.
         self.estimated_runs: set[str] = set()
         self.endless_runs: set[str] = set()
 
@@ -49,15 +49,15 @@ class DurationEstimates:
         return now_ns + (_ahead(record) if record.start_time_ns else self._ahead_ns)
 
     def condition_ns(self, uid: str, now_ns: int) -> int:
-        """Time from a session to the update of the pod with the condition it wrote."""
+        """Time from a session to the update of the pod with the condition of the session."""
         return self._history.condition_delays_ns.get((uid, now_ns), self._condition)
 
     def notice_ns(self, record: PodRecord) -> int:
-        """Time from the decision to evict a pod to the update that it terminates."""
+        """Time from the decision to evict a pod to the update with its termination."""
         return _notice(record) if record.evicted_ns and _end(record) else self._notice
 
     def grace_ns(self, record: PodRecord) -> int:
-        """Time from the update that a pod terminates to its deletion; 0 if they came as one."""
+        """Time from the update with a pod's termination to its deletion; 0 if there was only one."""
         if record.gone_ns and not record.finished_ns:
             return record.gone_ns - _end(record)
         return self._grace
@@ -68,14 +68,14 @@ class DurationEstimates:
         return self._replacement if other is None else max(other.created_ns - record.gone_ns, 0)
 
     def run_ns(self, record: PodRecord) -> int | None:
-        """Length of the run; None: it does not end by itself."""
+        """The run time; None if the pod does not end by itself."""
         last = record
         while not last.finished_ns and last.replaced_by:
             last = self._history.pods[last.replaced_by]
         if last.finished_ns:
             return last.run_ns
         if last.ended_by in (BY_USER, BY_CLEANUP):
-            # A user or the end of its job ends it.
+            # A user or the end of its job ends the pod.
             return None
         if last.running_ns:
             self.endless_runs.add(record.uid)

@@ -1,4 +1,4 @@
-"""Events of a what-if run in the order of their times, and the changes they make for the core."""
+"""Events of a what-if run, ordered by time, and the resulting ops for the core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.v1.configuration_pb2 import Configuration
 
 
 class EventHeap:
-    """Planned events; those of one time happen in the order in which they were planned."""
+    """Planned events; simultaneous events happen in the order in which they were planned."""
 
     def __init__(self, start_ns: int) -> None:
         self.now_ns = start_ns
@@ -19,7 +19,7 @@ class EventHeap:
         self._count = 0
 
     def at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Plans an event; one of the past happens now."""
+        """Plans an event; an event in the past happens now."""
         self._count += 1
         heapq.heappush(self._heap, (max(at_ns, self.now_ns), self._count, action, arguments))
 
@@ -27,7 +27,7 @@ class EventHeap:
         self.at(self.now_ns + delay_ns, action, *arguments)
 
     def next_ns(self) -> int | None:
-        """The time of the next event; None: there is none."""
+        """The time of the next event; None if there is none."""
         return self._heap[0][0] if self._heap else None
 
     def run_until(self, until_ns: int) -> None:

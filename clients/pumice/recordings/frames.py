@@ -1,9 +1,9 @@
-"""The format of a recording: a magic word, independent frames, and the offset of the index.
+"""The format of a recording: a magic number, independent frames, and the offset of the index.
 
 A frame is the length and the CRC-32 of a zstd frame, both as little-endian 32-bit numbers, and
-that zstd frame; decompressed it is a run of RecordingEntry messages, each after its length as a
-varint. A complete file ends with a frame that contains the index, the offset of that
-frame (64 bits) and ``PUMICEIX``. Without an index a reader goes from frame to frame.
+that zstd frame. Its content is a sequence of RecordingEntry messages, each preceded by its length
+as a varint. A complete file ends with a frame that contains the index, the offset of that frame
+(64 bits) and ``PUMICEIX``. Without an index a reader scans all frames.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FORMAT_VERSION = 2
 MAGIC = b"\x89PUMICE\x01"
 TRAILER_MAGIC = b"PUMICEIX"
 LEVEL = 1
-CUT_OFF = "is cut off"
-# A greater length is damage: no writer writes larger frames.
+TRUNCATED = "is truncated"
+# A greater length is damage, because no writer writes larger frames.
 MOST_FRAME_BYTES = 64 * 1024 * 1024
 _HEAD = struct.Struct("<II")
 _TRAILER = struct.Struct("<Q8s")
@@ -72,23 +72,23 @@ def read_trailer(data: bytes) -> int | None:
 
 
 def read_frame(file: BinaryIO, offset: int) -> tuple[bytes, int] | DamagedFrame | None:
-    """The payload of the frame at an offset and where the next one begins; None at the end."""
+    """The payload of the frame at an offset, and the offset of the next one; None at the end."""
     file.seek(offset)
     head = file.read(_HEAD.size)
     if not head:
         return None
     if len(head) < _HEAD.size:
-        return DamagedFrame(offset, CUT_OFF)
+        return DamagedFrame(offset, TRUNCATED)
     if _is_trailer(head, file):
         return None
     length, checksum = _HEAD.unpack(head)
     if length > MOST_FRAME_BYTES:
-        return DamagedFrame(offset, "has an impossible length")
+        return DamagedFrame(offset, "has an invalid length")
     data = file.read(length)
     if len(data) < length:
-        return DamagedFrame(offset, CUT_OFF)
+        return DamagedFrame(offset, TRUNCATED)
     if zlib.crc32(data) != checksum:
-        return DamagedFrame(offset, "has another checksum than it should")
+        return DamagedFrame(offset, "has a wrong checksum")
     payload = _unpacked(data)
     if payload is None:
         return DamagedFrame(offset, "cannot be decompressed")
@@ -119,7 +119,7 @@ def entries_of(payload: bytes) -> Iterator[RecordingEntry]:
         length, shift = 0, 0
         while True:
             if position >= end or shift > 35:
-                raise ValueError("a length is broken")
+                raise ValueError("invalid length")
             byte = payload[position]
             position += 1
             length |= (byte & 0x7F) << shift
@@ -127,11 +127,11 @@ def entries_of(payload: bytes) -> Iterator[RecordingEntry]:
             if byte < 0x80:
                 break
         if position + length > end:
-            raise ValueError("an entry is longer than its frame")
+            raise ValueError("entry longer than its frame")
         entry = RecordingEntry()
         try:
             entry.MergeFromString(payload[position : position + length])
         except Exception as error:  # The implementations of protobuf have different DecodeErrors.
-            raise ValueError("an entry cannot be read") from error
+            raise ValueError("invalid entry") from error
         position += length
         yield entry

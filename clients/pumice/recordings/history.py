@@ -22,7 +22,7 @@ from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.group_pb2 import PodGroupStatus
 
 _Key = tuple[int, str]
-# Outcomes after which a decision is no longer in flight.
+# Outcomes of decisions that had no effect.
 _WITHOUT_EFFECT = (
     decision_pb2.OUTCOME_CODE_CONFLICT,
     decision_pb2.OUTCOME_CODE_GONE,
@@ -36,7 +36,7 @@ class ExternalEvent:
     """A change of an object that does not depend on the scheduler."""
 
     at_ns: int
-    # None: the object was deleted.
+    # None if the object was deleted.
     object: object_pb2.ClusterObject | None
     kind: int = 0
     uid: str = ""
@@ -44,27 +44,27 @@ class ExternalEvent:
 
 @dataclass(slots=True)
 class History:
-    """Read from the entries of a recording, in order, once."""
+    """The history of a cluster, read from the entries of a recording."""
 
     start_ns: int = 0
     end_ns: int = 0
-    # Configurations with their times, also those that were rejected.
+    # Configurations with their times, including rejected ones.
     configured: list[tuple[int, Configuration]] = field(default_factory=list)
-    # Times of sessions, and how long those took that ended.
+    # Times of sessions, and durations of complete sessions.
     ticks: list[int] = field(default_factory=list)
     durations_ns: list[int] = field(default_factory=list)
-    # Changes of all kinds but pods, without those that only the scheduler writes.
+    # Changes of all kinds except pods, without changes by the scheduler.
     external: list[ExternalEvent] = field(default_factory=list)
     pods: dict[str, PodRecord] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    # (time, uid) of evictions that were decided.
+    # (time, uid) of decided evictions.
     evictions: list[tuple[int, str]] = field(default_factory=list)
     # Times of deletions of nodes, by name.
     node_ends: dict[str, int] = field(default_factory=dict)
-    # The last status of each PodGroup that the scheduler wrote, by uid.
+    # The last status of each PodGroup from the scheduler, by uid.
     statuses: dict[str, PodGroupStatus] = field(default_factory=dict)
 
-    # Time until an update had the condition that a session wrote, by uid and session time.
+    # Time from a session to the update with its condition, by uid and session time.
     condition_delays_ns: dict[tuple[str, int], int] = field(default_factory=dict)
 
     # Objects at the end.
@@ -89,7 +89,7 @@ class History:
             begins = entry.HasField("tick") and not entry.tick.skipped
             if begins and sessions is not None and len(history.ticks) >= sessions:
                 break
-            history._take(entry)
+            history._read_entry(entry)
         history._find_stopped_jobs()
         history._find_replacements()
         history._find_whole_runs()
@@ -100,7 +100,7 @@ class History:
         """The first configuration."""
         return self.configured[0][1] if self.configured else Configuration()
 
-    def _take(self, entry: recording_pb2.RecordingEntry) -> None:
+    def _read_entry(self, entry: recording_pb2.RecordingEntry) -> None:
         now_ns = entry.entry_time.ToNanoseconds()
         self.end_ns = max(self.end_ns, now_ns)
         match entry.WhichOneof("entry"):
@@ -130,7 +130,7 @@ class History:
                 pass
 
     def _checkpoint(self, part: recording_pb2.RecordingCheckpoint, now_ns: int) -> None:
-        """The first checkpoint begins the history; later ones repeat all objects, or have none."""
+        """The first checkpoint begins the history; later ones repeat all objects, or are empty."""
         if part.HasField("configuration") and not self.configured:
             self.configured.append((now_ns, part.configuration))
         if not part.part:
@@ -155,7 +155,7 @@ class History:
         bind = decision_pb2.Bind(
             uid=record.uid, namespace=record.pod.namespace, name=record.pod.name, node=assumed.node
         )
-        record.order = decision_pb2.Decision(id=assumed.decision_id, bind=bind)
+        record.bind_decision = decision_pb2.Decision(id=assumed.decision_id, bind=bind)
         self._orders[assumed.decision_id] = record.uid
 
     def _op(self, op: delta_pb2.Op, now_ns: int) -> None:
@@ -168,9 +168,9 @@ class History:
                 self.configured.append((now_ns, op.configuration))
             case "outcome" if op.outcome.code in _WITHOUT_EFFECT:
                 record = self.pods.get(self._orders.pop(op.outcome.decision_id, ""))
-                order = None if record is None else record.order
+                order = None if record is None else record.bind_decision
                 if record is not None and order is not None and order.id == op.outcome.decision_id:
-                    record.order = None
+                    record.bind_decision = None
             case _:
                 pass
 
@@ -226,7 +226,7 @@ class History:
         self._note_condition(pod, now_ns)
         job = self.jobs.setdefault(record.job, JobRecord(record.job, "", now_ns))
         if pod.node_name and not record.bound_ns:
-            record.bound_ns, record.node, record.order = now_ns, pod.node_name, None
+            record.bound_ns, record.node, record.bind_decision = now_ns, pod.node_name, None
         if pod.terminating and not record.terminating_ns:
             record.terminating_ns = now_ns
             job.pod_stops(record.uid)
@@ -271,7 +271,7 @@ class History:
                 continue
             if bind.uid:
                 record.decided_ns = record.decided_ns or now_ns
-                record.order = None if record.bound_ns else decision
+                record.bind_decision = None if record.bound_ns else decision
                 self._orders[decision.id] = record.uid
             else:
                 record.evicted_ns = record.evicted_ns or now_ns
@@ -288,7 +288,7 @@ class History:
     def _find_stopped_jobs(self) -> None:
         """Finds pods that a user deleted with their PodGroup while they ran.
 
-        Where the PodGroup stays, pods were deleted because their job had ended.
+        If the PodGroup stays, the pods were deleted because their job had ended.
         """
         for record in self.pods.values():
             if record.ended_by != BY_CLEANUP:
@@ -303,7 +303,7 @@ class History:
                 job.cleanup_ns = record.gone_ns - max(finished)
 
     def _find_replacements(self) -> None:
-        """Finds pods that replace lost ones: by name, or else by job and role."""
+        """Finds the replacements of lost pods, by name, or else by job and role."""
         lost = sorted(
             (record for record in self.pods.values() if record.ended_by in (BY_EVICTION, BY_NODE)),
             key=lambda record: (record.gone_ns, record.uid),
@@ -321,7 +321,7 @@ class History:
                     break
 
     def _find_whole_runs(self) -> None:
-        """Finds jobs whose pods finish together, also those that started late."""
+        """Finds jobs whose pods finish together, including pods that started late."""
         members: dict[str, list[PodRecord]] = {}
         for record in self.pods.values():
             if record.finished_ns:

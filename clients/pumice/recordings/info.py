@@ -1,4 +1,4 @@
-"""What a recording holds: times, sessions, decisions, objects, and what is wrong with it."""
+"""Facts about a recording: times, sessions, decisions, objects and problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RecordingInfo:
     core_version: str
     redacted: bool
     size_bytes: int
-    # Cores that wrote it, one after another; a core that was restarted counts again.
+    # Cores that wrote the file, one after another; a restarted core counts again.
     core_ids: list[str] = field(default_factory=list)
     start_ns: int = 0
     end_ns: int = 0
@@ -40,11 +40,11 @@ class RecordingInfo:
     configurations: int = 0
     # Plugins and actions of other packages, with their versions.
     plugins: dict[str, str] = field(default_factory=dict)
-    # Entries of kinds that this version does not know.
+    # Entries of unknown kinds.
     unknown_entries: int = 0
-    # Damage, and sessions that are missing inside; empty: none.
+    # Damage, and sessions that are missing inside the file.
     problems: list[str] = field(default_factory=list)
-    # It was closed properly, so it has an index.
+    # Whether the file was closed properly, so that it has an index.
     is_closed: bool = False
 
     @property
@@ -53,7 +53,7 @@ class RecordingInfo:
 
     @classmethod
     def read(cls, recording: Recording, sections: Sections | None = None) -> RecordingInfo:
-        """Reads the whole file; ``sections`` collects its sections for several files."""
+        """Reads the whole file; ``sections`` collects the sections of several files."""
         header = recording.header
         info = cls(
             recording.path,
@@ -69,7 +69,7 @@ class RecordingInfo:
             is_closed=recording.is_closed,
         )
         own = Sections()
-        info._take_all(recording.entries(), own)
+        info._read_entries(recording.entries(), own)
         if sections is not None:
             sections.found += own.found
         info.unknown_entries = recording.unknown
@@ -78,7 +78,7 @@ class RecordingInfo:
         info.problems += own.gaps()
         return info
 
-    def _take_all(self, entries: Iterable[RecordingEntry], sections: Sections) -> None:
+    def _read_entries(self, entries: Iterable[RecordingEntry], sections: Sections) -> None:
         kinds: Counter[str] = Counter()
         for entry in entries:
             sections.note(self.path, entry)
@@ -86,10 +86,10 @@ class RecordingInfo:
             if at_ns:
                 self.start_ns = self.start_ns or at_ns
                 self.end_ns = max(self.end_ns, at_ns)
-            self._take(entry, kinds)
+            self._read_entry(entry, kinds)
         self.objects = dict(sorted(kinds.items()))
 
-    def _take(self, entry: RecordingEntry, kinds: Counter[str]) -> None:
+    def _read_entry(self, entry: RecordingEntry, kinds: Counter[str]) -> None:
         match entry.WhichOneof("entry"):
             case "header":
                 self.core_ids.append(entry.header.core_id)

@@ -13,42 +13,42 @@ BY_USER, BY_EVICTION, BY_NODE = "user", "eviction", "node"
 BY_CLEANUP = "cleanup"
 # Pods of a job that finish within this time finish together.
 TOGETHER_NS = 1_000_000_000
-# Longest time between the end of a node and of its pods, and between a pod and its replacement.
+# Maximum time from the end of a node to that of its pods, and from a pod to its replacement.
 SOON_NS = 60 * 1_000_000_000
-# Objects that are deleted within this time are deleted by one command.
+# Objects that are deleted within this time count as deleted by one command.
 AT_ONCE_NS = 2 * 1_000_000_000
 
 
 @dataclass(slots=True)
 class PodRecord:
-    """A pod of a recording. A time is 0 where its event was not recorded."""
+    """A pod of a recording. A time is 0 if its event was not recorded."""
 
     uid: str
-    # As it was created, without a node.
+    # The pod at its creation, without a node.
     pod: Pod
     created_ns: int
-    # It existed when the recording began.
+    # Whether the pod existed when the recording began.
     is_old: bool = False
-    # Changes of its specification while it waited, with their times.
+    # Changes of the spec while the pod waited, with their times.
     changes: list[tuple[int, Pod]] = field(default_factory=list)
     decided_ns: int = 0
-    # The decision to bind it, until it is bound.
-    order: Decision | None = None
+    # The decision to bind the pod, until it is bound.
+    bind_decision: Decision | None = None
     bound_ns: int = 0
     node: str = ""
     running_ns: int = 0
-    # The start time that the cluster reports, by its own clock.
+    # The start time that the cluster reports, by the cluster's clock.
     start_time_ns: int = 0
     finished_ns: int = 0
     final_phase: int = 0
-    # Length of its run while the job's minimum of pods ran; and of the job's run up to its end.
+    # The pod's run time while the job's minimum of pods ran; and the job's run time at the pod's end.
     run_ns: int = 0
     job_run_ns: int = 0
     evicted_ns: int = 0
     terminating_ns: int = 0
     gone_ns: int = 0
     ended_by: str = ""
-    # The uid of its replacement; empty: none.
+    # The uid of the replacement; empty if there is none.
     replaced_by: str = ""
     replaces: str = ""
 
@@ -67,22 +67,22 @@ class PodRecord:
 
 @dataclass(slots=True)
 class JobRecord:
-    """A PodGroup of a recording; a pod without a PodGroup is a job of its own."""
+    """A PodGroup of a recording; a pod without a PodGroup is a separate job."""
 
     job: str
     queue: str
     created_ns: int
     min_member: int = 1
-    # Running pods, and since when they are the minimum.
+    # Running pods, and the time since when they reach the minimum.
     running: set[str] = field(default_factory=set)
     since_ns: int = 0
     finished_ns: list[int] = field(default_factory=list)
-    # Length of the run of a job whose pods finish together; 0: they do not.
+    # The run time of a job whose pods finish together; 0 if they do not.
     run_ns: int = 0
     # The number of finished pods after which the others are deleted, and the delay.
     cleaned_after: int = 0
     cleanup_ns: int = 0
-    # When its PodGroup was deleted.
+    # The time of the deletion of its PodGroup.
     group_end_ns: int = 0
 
     def pod_runs(self, uid: str, now_ns: int) -> None:
@@ -91,14 +91,14 @@ class JobRecord:
             self.since_ns = now_ns
 
     def pod_stops(self, uid: str) -> None:
-        """The job's run is interrupted when fewer than the minimum of pods run."""
+        """Removes a pod; the job's run is interrupted when fewer than the minimum of pods run."""
         self.running.discard(uid)
         if len(self.running) < max(self.min_member, 1):
             self.since_ns = 0
 
 
 def as_created(pod: Pod) -> Pod:
-    """The pod as it was created, without a node and a status."""
+    """The pod at its creation, without node and status."""
     made = Pod()
     made.CopyFrom(pod)
     made.node_name = made.nominated_node_name = ""

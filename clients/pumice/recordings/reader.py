@@ -1,4 +1,4 @@
-"""Reads a recording up to its end or its first damage."""
+"""The reader of recordings, which stops at the end or at the first damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingHea
 class Ending:
     """The end of a damaged or incomplete file."""
 
-    # Everything before it is complete.
+    # All data before the offset is complete.
     offset: int
     size: int
     problem: str
@@ -25,7 +25,7 @@ class Ending:
     def __str__(self) -> str:
         return (
             f"the frame at byte {self.offset} {self.problem}; "
-            f"the {self.size - self.offset} bytes from there on are left out"
+            f"the {self.size - self.offset} bytes from there on are ignored"
         )
 
 
@@ -40,7 +40,7 @@ class Recording:
             raise RecordingError(str(path), error.strerror or str(error)) from error
         try:
             self._check_magic()
-            # None until the end was read; then the offset of the end, and the problem if there is one.
+            # The offset of the end, and the problem if there is one, as far as the file was read.
             self.whole_until = len(MAGIC)
             self.ending: Ending | None = None
             # Number of entries of unknown kinds.
@@ -77,7 +77,7 @@ class Recording:
         age = "a newer" if version > FORMAT_VERSION else "an older"
         raise RecordingError(
             str(self.path),
-            f"has format {version}, made by {age} pumice; this one reads {FORMAT_VERSION}",
+            f"has format {version} of {age} version of pumice; this version reads {FORMAT_VERSION}",
         )
 
     def _first_header(self) -> RecordingHeader:
@@ -87,12 +87,12 @@ class Recording:
             break
         why = f": {self.ending}" if self.ending else ""
         problem = f"does not begin with a header{why}"
-        if self.ending is None or self.ending.problem == frames.CUT_OFF:
+        if self.ending is None or self.ending.problem == frames.TRUNCATED:
             raise NothingRecordedError(str(self.path), problem)
         raise RecordingError(str(self.path), problem)
 
     def entries(self, session: int = 0) -> Iterator[RecordingEntry]:
-        """The entries from the last checkpoint before a session on; all of them without one."""
+        """All entries, or those from the last checkpoint before a session on."""
         offset = self._start_for(session) if session else len(MAGIC)
         for _, held in self._frames_from(offset):
             for entry in held:
@@ -105,7 +105,7 @@ class Recording:
                     yield entry
 
     def _frames_from(self, offset: int) -> Iterator[tuple[int, list[RecordingEntry]]]:
-        """Frames from an offset on; a problem that ends them is kept in ``ending``."""
+        """Frames from an offset on, up to the end or a problem, which is stored in ``ending``."""
         while True:
             found = frames.read_frame(self._file, offset)
             if found is None:
@@ -116,7 +116,7 @@ class Recording:
                 try:
                     held = list(frames.entries_of(found[0]))
                 except ValueError as error:
-                    found = DamagedFrame(offset, f"is not made of entries: {error}")
+                    found = DamagedFrame(offset, f"contains invalid data: {error}")
             if isinstance(found, DamagedFrame):
                 self.whole_until = offset
                 self.ending = Ending(offset, self.size, found.problem)
@@ -130,7 +130,7 @@ class Recording:
         return bool(self._indexed())
 
     def frames(self) -> list[RecordingFrame]:
-        """The frames without that of the index; from the index, or else from the whole file."""
+        """The frames, except that of the index; from the index, or else from the whole file."""
         return self._indexed() or self._walked()
 
     def _indexed(self) -> list[RecordingFrame]:
@@ -178,7 +178,7 @@ class Recording:
         return found
 
     def _start_for(self, session: int) -> int:
-        """The last checkpoint before a session; session numbers of a restarted core begin again."""
+        """The last checkpoint before a session; a restarted core numbers its sessions from 1."""
         found = [f for f in self.frames() if f.checkpoint and f.first_session <= session]
         starts = [frame.offset_bytes for frame in found]
         held = (start for start in reversed(starts) if self._holds(start, session))

@@ -1,8 +1,8 @@
-"""Renames everything in a recording that people named, and keeps order and structure.
+"""Redaction: replaces user-chosen names in a recording, and keeps order and structure.
 
 Equal names stay equal, names sort as before, selectors match as before, and numbers at the end of
-pods' names stay; so a redacted recording decides what the original decided. Messages, events and
-other free text are left out. Names of Kubernetes, Volcano and pumice are kept.
+pods' names stay, so that a redacted recording replays to the same decisions. Messages, events and
+other free text are dropped. Names of Kubernetes, Volcano and pumice are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pumice.recordings.errors import RecordingError
 from pumice.recordings.reader import Recording
 from pumice.v1.recording_pb2 import RecordingEntry
 
-# By message and field. All other texts are names.
+# By message and field. All other strings are names.
 _KEPT = {
     "AssumedDecision.decision_id",
     "Configuration.compat",
@@ -92,7 +92,7 @@ _KEYS = {
     "PluginFault.job",
     "RejectedObject.key",
 }
-# Data about the NPUs of a node has the node's name after this.
+# The prefix of data about the NPUs of a node; the node's name follows.
 _NPU_DATA = "npu/"
 _GANGS = {"Decision.gang_id", "Gang.id"}
 _LABEL_KEYS = {
@@ -106,7 +106,7 @@ _LABEL_KEYS = {
 _NAMESPACES = {"Namespace.name"}
 _LABELS = ("labels", "node_selector")
 _OUR_DOMAINS = ("kubernetes.io", "k8s.io", "volcano.sh")
-# Durations and numbers of cpus, which name nothing.
+# Durations and numbers of CPUs, which contain no names.
 _KEPT_ANNOTATIONS = frozenset({"pumice.sh/run-time", "pumice.sh/numa-cpus"})
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 _KEPT_NAMES = {
@@ -124,7 +124,7 @@ _HASH_DIGITS = 12
 
 
 class Renamer(Protocol):
-    """New names for the three sorts of names."""
+    """Maps the three kinds of names to new names."""
 
     def name(self, text: str) -> str: ...
 
@@ -134,7 +134,7 @@ class Renamer(Protocol):
 
 
 class Collector:
-    """Collects all names, and changes none."""
+    """Collects all names without changing them."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -155,13 +155,13 @@ class Collector:
 
 
 class Pseudonyms:
-    """New names in the same order."""
+    """New names that sort in the same order as the old ones."""
 
     def __init__(self, collector: Collector, source: str, key: bytes = b"") -> None:
-        """With a key, each new name ends with a hash of the old one."""
+        """With a key, each new name contains a hash of the old one."""
         self._source, self._key = source, key
         self._names = self._made(collector.names, _is_kept_name, "-n", str)
-        # Keys sort as ``namespace/name``.
+        # Keys are sorted as ``namespace/name``.
         self._namespaces = self._made(
             collector.namespaces, _KEPT_NAMESPACES.__contains__, "0n", lambda text: f"{text}/"
         )
@@ -177,7 +177,7 @@ class Pseudonyms:
         mark: str,
         order: Callable[[str], str],
     ) -> dict[str, str]:
-        """A new name: the last kept name before it, and a number."""
+        """New names by old name: the last kept name before the old one, and a number."""
         found: dict[str, str] = {}
         last, previous = "", ""
         in_order = sorted(texts, key=order)
@@ -189,13 +189,14 @@ class Pseudonyms:
                 found[text] = f"{last}{mark}{number:0{width}d}{self._hash(text)}{_ending(text)}"
             if text and order(found[text]) < previous:
                 raise RecordingError(
-                    self._source, f"cannot be redacted: {text!r} would change its place"
+                    self._source,
+                    f"cannot be redacted: a new name of {text!r} would sort differently",
                 )
             previous = order(found[text])
         return found
 
     def _hash(self, text: str) -> str:
-        """Names are in different places of other recordings; the hash is the same there."""
+        """The hash of a name, which is the same in all recordings; numbers are not."""
         if not self._key:
             return ""
         made = hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
@@ -220,13 +221,13 @@ def _is_ours(key: str) -> bool:
 
 
 def _without_comments(configuration: str) -> str:
-    """The text without comments; names of actions, plugins and resources stay."""
+    """The configuration without comments; names of actions, plugins and resources stay."""
     lines = configuration.splitlines(keepends=True)
     return "".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
 def pseudonyms(recordings: Iterable[Recording], key: bytes = b"") -> Pseudonyms:
-    """New names for all names in the recordings, which are the same in all of them."""
+    """One set of new names for all names in the recordings."""
     seen = Collector()
     source = ""
     for recording in recordings:
@@ -237,7 +238,7 @@ def pseudonyms(recordings: Iterable[Recording], key: bytes = b"") -> Pseudonyms:
 
 
 def redact(recording: Recording, names: Pseudonyms | None = None) -> Iterator[RecordingEntry]:
-    """The entries with new names. Reads the recording twice, or with given names once."""
+    """The entries with new names. Reads the recording twice, or once with given names."""
     names = names or pseudonyms([recording])
     for entry in recording.entries():
         rewrite(entry, names)
@@ -247,7 +248,7 @@ def redact(recording: Recording, names: Pseudonyms | None = None) -> Iterator[Re
 
 
 def rewrite(message: Message, renamer: Renamer) -> None:
-    """Renames what people named, in place."""
+    """Replaces user-chosen names in place."""
     kind = message.DESCRIPTOR.name
     for field, value in message.ListFields():
         path = f"{kind}.{field.name}"

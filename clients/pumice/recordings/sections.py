@@ -1,4 +1,4 @@
-"""The sessions that recordings hold one after another, and what is missing between them."""
+"""Sections of consecutive sessions in recordings, and the gaps between them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 @dataclass(slots=True)
 class Section:
-    """Sessions from one checkpoint to the next one, of one core."""
+    """The sessions of one core from one checkpoint to the next."""
 
     path: Path
     core_id: str
-    # The first session that it should hold, and the last that it holds; 0: none.
+    # The first session according to the header, and the last session; 0 if there is none.
     first_session: int
     last_session: int = 0
     start_ns: int = 0
@@ -27,7 +27,7 @@ class Section:
 
 @dataclass(slots=True)
 class Sections:
-    """Notes sections while the entries of recordings are read, in order."""
+    """Collects sections while the entries of recordings are read in order."""
 
     found: list[Section] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Sections:
             section.last_session = entry.session_end.session
 
     def gaps(self) -> list[str]:
-        """Sentences about sessions that are missing between two sections of one core."""
+        """Messages about sessions that are missing between two sections of one core."""
         return [
             f"sessions {before.last_session + 1} to {after.first_session - 1} are missing: "
             f"{before.path.name} ends before them, and {after.path.name} begins after them "
@@ -60,17 +60,17 @@ class Sections:
         ]
 
     def check_order(self) -> None:
-        """Raises RecordingError for recordings that hold the same sessions."""
+        """Raises RecordingError for recordings that contain the same sessions."""
         for error in self.overlaps():
             raise error
 
     def overlaps(self) -> list[RecordingError]:
-        """Errors about recordings that hold the same sessions."""
+        """Errors about recordings that contain the same sessions."""
         return [
             RecordingError(
                 str(after.path),
-                f"begins with session {after.first_session}, and {before.path} already holds "
-                f"the sessions up to {before.last_session}; give each recording once",
+                f"begins with session {after.first_session}, and {before.path} contains the "
+                f"sessions up to {before.last_session}; name each recording only once",
             )
             for before, after in self._pairs()
             if after.first_session <= before.last_session
@@ -84,12 +84,12 @@ class Sections:
 
 
 def damage(recordings: Sequence[Recording]) -> list[str]:
-    """Sentences about recordings that could not be read to their ends; after they were read."""
+    """Messages about damaged recordings, after they were read."""
     return [f"{held.path}: {held.ending}" for held in recordings if held.ending]
 
 
 def in_order(recordings: Sequence[Recording]) -> list[Recording]:
-    """The recordings by time. Raises RecordingError where they are of several clusters."""
+    """The recordings, ordered by time. Raises RecordingError if they are of several clusters."""
     names = sorted({held.header.cluster for held in recordings})
     if len(names) > 1:
         problem = f"the recordings are of several clusters: {', '.join(names)}"

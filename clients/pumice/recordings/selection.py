@@ -1,4 +1,4 @@
-"""A part of a recording: the jobs of some queues or names, up to a time."""
+"""Parts of a recording: jobs selected by queue or name, up to a time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pumice.v1.recording_pb2 import RecordingCheckpoint, RecordingEntry
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Patterns of queues and jobs (``namespace/name``) that are kept, and that are left out.
+    """Patterns of queues and jobs (``namespace/name``) to keep, and to omit.
 
-    Without patterns of what is kept, all are.
+    Without patterns to keep, all are kept.
     """
 
     queues: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ def _matches(text: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(slots=True)
 class Jobs:
-    """All jobs of a recording, with their queues and uids; pods without a job are in none."""
+    """All jobs of a recording, with their queues and uids."""
 
     queues: dict[str, str] = field(default_factory=dict)
     # Jobs of PodGroups and pods, by uid.
@@ -73,7 +73,7 @@ class Jobs:
 
 
 class Cut:
-    """Takes jobs out of entries. Queues stay, because shares of other queues depend on them."""
+    """Removes jobs from entries. Queues stay, because shares of other queues depend on them."""
 
     def __init__(self, jobs: Jobs, selection: Selection) -> None:
         self.left_out = {
@@ -118,12 +118,15 @@ class Cut:
 
     def _decisions(self, batch: DecisionBatch) -> None:
         _keep(batch.decisions, lambda one: (one.bind.uid or one.evict.uid) not in self._uids)
-        # An eviction may be for a job that is left out.
+        # An eviction may be for an omitted job.
         named = {decision.gang_id for decision in batch.decisions}
         _keep(batch.gangs, lambda gang: gang.id in named)
 
     def _op(self, op: Op) -> None:
-        """The deletion of an unknown object changes nothing, and keeps the numbers of ops."""
+        """Turns an op of an omitted job into the deletion of an unknown object, which has no effect.
+
+        So the other ops keep their sequence numbers.
+        """
         if op.HasField("upsert") and op.upsert.uid in self._uids:
             kind, uid = op.upsert.kind, op.upsert.uid
             op.tombstone.kind, op.tombstone.uid = kind, uid
@@ -145,7 +148,7 @@ def _keep(items: Any, is_kept: Callable[[Any], bool]) -> None:
 
 
 def until(entries: Iterable[RecordingEntry], end_ns: int) -> Iterator[RecordingEntry]:
-    """The entries up to a time; a session that begins before it is complete."""
+    """The entries up to a time."""
     for entry in entries:
         if entry.entry_time.ToNanoseconds() > end_ns:
             return

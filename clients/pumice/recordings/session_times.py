@@ -8,19 +8,19 @@ from statistics import median_low
 from pumice.v1.configuration_pb2 import Configuration
 
 _SECOND_NS = 1_000_000_000
-# As in a core: the time without relevant changes before an eager session, the same while every gang
-# that changed is complete, and the longest wait for changes to stop.
+# As in a core: the time without relevant changes before an eager session, the same while every
+# changed gang is complete, and the maximum delay by continuous changes.
 QUIET_NS = 50_000_000
 COMPLETE_QUIET_NS = 15_000_000
 LONGEST_WAIT_NS = 100_000_000
-# As in a core: sessions before it is quiet for QUIET_NS take at most a fifth of the time.
-_REST = 4
-# A recorded session within this time after a due one stands for it: cores are busy, clocks jitter.
+# As in a core: sessions without QUIET_NS before them use at most a fifth of the time.
+_PAUSE_FACTOR = 4
+# A recorded session up to this time after a due one counts as it, because cores can be late.
 _MOST_LATE_NS = 250_000_000
 
 
 def period_and_eagerness(configuration: Configuration) -> tuple[int, bool]:
-    """The period, and whether sessions run before it is over."""
+    """The period in nanoseconds, and whether sessions may run before its end."""
     period_ns = configuration.schedule_period.ToNanoseconds() or _SECOND_NS
     return period_ns, configuration.eager if configuration.HasField("eager") else True
 
@@ -41,7 +41,7 @@ class SessionTimes:
         as_recorded: bool = True,
         durations_ns: Sequence[int] = (),
     ) -> None:
-        """``durations_ns`` are those of recorded sessions; their median stands for all."""
+        """``durations_ns`` has the durations of recorded sessions; their median is used for all."""
         self._ticks = list(recorded if as_recorded else recorded[:1])
         self._next = 0
         self._as_recorded = as_recorded
@@ -52,7 +52,7 @@ class SessionTimes:
         self._changed_ns = 0
         self._is_complete = False
         duration_ns = median_low(durations_ns) if durations_ns else 0
-        self._rest_ns, self._rests_until_ns = (1 + _REST) * duration_ns, 0
+        self._pause_ns, self._paused_until_ns = (1 + _PAUSE_FACTOR) * duration_ns, 0
 
     def _set(self, period_ns: int, *, eager: bool) -> None:
         self._period_ns, self._eager = period_ns, eager
@@ -64,14 +64,14 @@ class SessionTimes:
         self._set(period_ns, eager=eager)
 
     def relevant_change(self, now_ns: int, *, complete: bool = False) -> None:
-        """Notes a change after which a job could be placed; whether all gangs are complete with it."""
+        """Records a change after which a job could be placed, and whether all gangs are complete."""
         if self._first_ns is None:
             self._first_ns = now_ns
         self._changed_ns = now_ns
         self._is_complete = complete
 
     def next_session(self) -> tuple[int, bool]:
-        """The time of the next session, and whether it is a recorded one."""
+        """The time of the next session, and whether it is a recorded session."""
         tick_ns = self._ticks[self._next] if self._next < len(self._ticks) else None
         if not self._next and tick_ns is not None:
             return tick_ns, True
@@ -80,16 +80,16 @@ class SessionTimes:
             early_ns = self._first_ns + LONGEST_WAIT_NS
             if self._is_complete:
                 early_ns = min(early_ns, self._changed_ns + COMPLETE_QUIET_NS)
-            early_ns = max(early_ns, self._rests_until_ns)
+            early_ns = max(early_ns, self._paused_until_ns)
             own_ns = min(own_ns, early_ns, self._changed_ns + QUIET_NS)
         if tick_ns is not None and tick_ns <= own_ns + self._late_ns:
             return tick_ns, True
         return own_ns, False
 
     def session_ran(self, now_ns: int, *, needed: bool = True) -> None:
-        """Notes that a session ran, or was not needed."""
+        """Records that a session ran, or was not needed."""
         if needed:
-            self._rests_until_ns = now_ns + self._rest_ns
+            self._paused_until_ns = now_ns + self._pause_ns
         self._last_ns = now_ns
         self._first_ns = None
         if self._next < len(self._ticks) and self._ticks[self._next] <= now_ns:

@@ -1,4 +1,4 @@
-"""Pods in a what-if run: their changes follow from the decisions of the run."""
+"""Simulated pods of a what-if run, which follow the decisions of the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POD = object_pb2.KIND_POD
 
 
 class SimulatedPods:
-    """Pods are created, bound, started, finished, evicted and replaced, each at its time."""
+    """Creates, binds, starts, finishes, evicts and replaces pods at their times."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class SimulatedPods:
         self._ops = ops
         self._pod_ended = pod_ended
         self.estimates = DurationEstimates(history)
-        # All pods of the run by uid, and those that exist now.
+        # All pods of the run by uid, and the existing pods.
         self.records: dict[str, PodRecord] = {}
         self._pods: dict[str, pod_pb2.Pod] = {}
         self.jobs: dict[str, JobRecord] = {}
         self._records_of: dict[str, list[PodRecord]] = {}
-        # Counts interruptions of jobs: the planned end of an interrupted run is void.
+        # Number of interruptions by job: the planned end of an interrupted run is ignored.
         self._interruptions: dict[str, int] = {}
         # Uids of nodes by name.
         self.node_uids: dict[str, str] = {}
@@ -61,7 +61,7 @@ class SimulatedPods:
         for at_ns, changed in recorded.changes:
             self._events.at(at_ns, self.change, recorded.uid, changed)
         if there:
-            # It was created with its node.
+            # The pod was created with its node.
             record.bound_ns, record.node, record.decided_ns = (
                 self._events.now_ns,
                 recorded.node,
@@ -73,7 +73,7 @@ class SimulatedPods:
         self._update(pod)
 
     def add(self, record: PodRecord, pod: pod_pb2.Pod | None) -> None:
-        """Adds a pod; None: it does not exist any more."""
+        """Adds a pod; ``pod`` is None if it no longer exists."""
         self.records[record.uid] = record
         self._records_of.setdefault(record.job, []).append(record)
         if pod is not None:
@@ -81,7 +81,7 @@ class SimulatedPods:
             self.job(record.job)
 
     def change(self, uid: str, changed: pod_pb2.Pod) -> None:
-        """Applies a change of the specification; the state in this run stays."""
+        """Applies a change of the spec; the state in this run stays."""
         old = self._pods.get(uid)
         if old is None:
             return
@@ -95,7 +95,7 @@ class SimulatedPods:
         self._update(pod)
 
     def set_condition(self, change: PodConditionChange) -> None:
-        """Applies the condition and the nominated node that a session wrote."""
+        """Applies the condition and the nominated node of a session."""
         pod = self._pods.get(change.uid)
         if pod is None:
             return
@@ -117,7 +117,7 @@ class SimulatedPods:
         if pod is None or order.node not in self.node_uids:
             self._ops.refuse(decision)
             return
-        record.bound_ns, record.node, record.order = self._events.now_ns, order.node, None
+        record.bound_ns, record.node, record.bind_decision = self._events.now_ns, order.node, None
         pod.node_name = order.node
         pod.annotations.update(order.annotations)
         self._update(pod)
@@ -145,7 +145,7 @@ class SimulatedPods:
         begun_ns, run_ns = max(record.running_ns, job.since_ns), None
         recorded, recorded_job = self.recorded(record), self._history.jobs.get(job.job)
         if recorded_job is not None and recorded_job.run_ns:
-            # Pods of such a job finish almost together.
+            # The pods of this job finish almost together.
             begun_ns, run_ns = job.since_ns, recorded.job_run_ns or recorded_job.run_ns
         else:
             run_ns = self.estimates.run_ns(recorded)
@@ -163,7 +163,7 @@ class SimulatedPods:
         record.final_phase = recorded.final_phase or pod_pb2.POD_PHASE_SUCCEEDED
         pod.phase = pod_pb2.PodPhase.ValueType(record.final_phase)
         self._update(pod)
-        # A pod may finish and be deleted in one batch, with no time between.
+        # A pod may finish and be deleted at the same time, in one batch.
         is_deleted = bool(recorded.gone_ns and recorded.finished_ns)
         lag_ns = recorded.gone_ns - recorded.finished_ns if is_deleted else 0
         if is_deleted:
@@ -172,7 +172,7 @@ class SimulatedPods:
         self._pod_ended(record.job)
 
     def _end_job(self, name: str, lag_ns: int) -> None:
-        """Ends a job whose pods finish together, or whose other pods are deleted recorded."""
+        """Ends a job whose pods finish together, or whose other pods were deleted as recorded."""
         recorded = self._history.jobs.get(name)
         if recorded is None or name in self.ended_jobs:
             return
@@ -185,7 +185,7 @@ class SimulatedPods:
             self._events.after(recorded.cleanup_ns, self._clean_up, name)
 
     def _clean_up(self, job: str) -> None:
-        """Deletes the pods that are left of a job that has ended."""
+        """Deletes the remaining pods of an ended job."""
         whole = self._history.jobs[job].run_ns
         for record in self._records_of.get(job, ()):
             planned = whole and record.running_ns and not record.terminating_ns
@@ -215,7 +215,7 @@ class SimulatedPods:
             self._interruptions[record.job] = self._interruptions.get(record.job, 0) + 1
 
     def lose(self, uid: str) -> None:
-        """Deletes a pod that its controller replaces."""
+        """Deletes a pod, which its controller then replaces."""
         record = self.records[uid]
         if uid not in self._pods:
             return
@@ -255,12 +255,12 @@ class SimulatedPods:
         self._pod_ended(record.job)
 
     def recorded(self, record: PodRecord) -> PodRecord:
-        """The recorded pod, or for a replacement of the run the pod that it replaces."""
+        """The recorded pod; for a simulated replacement, the recorded pod that it replaces."""
         return self._history.pods.get(record.uid.partition("~")[0], record)
 
     def job(self, name: str) -> JobRecord:
         return self.jobs.setdefault(name, JobRecord(name, "", self._events.now_ns))
 
     def _update(self, pod: pod_pb2.Pod) -> None:
-        # The message is copied, because the pod changes further.
+        # The constructor copies the message, because the pod changes later.
         self._ops.upsert(object_pb2.ClusterObject(pod=pod))

@@ -12,7 +12,7 @@ from pumice.v1.pod_pb2 import Pod
 
 
 class Takeover:
-    """Adds the pods of the past to a run, and plans the events that are in flight."""
+    """Adds the pods of the past to a run, and plans the events in flight."""
 
     def __init__(self, history: History, events: EventHeap, pods: SimulatedPods) -> None:
         self._history, self._events, self._pods = history, events, pods
@@ -45,7 +45,7 @@ class Takeover:
             self._pods.ended_jobs.add(record.job)
 
     def _plan_rest(self, record: PodRecord) -> None:
-        """Plans the next event of a pod at its recorded time, or else after the usual duration."""
+        """Plans the next event of a pod at its recorded time, or else after the median duration."""
         pods, events, estimates = self._pods, self._events, self._pods.estimates
         recorded, now_ns = pods.recorded(record), events.now_ns
         for at_ns, changed in recorded.changes[len(record.changes) :]:
@@ -67,13 +67,13 @@ class Takeover:
         elif record.bound_ns:
             at_ns = recorded.running_ns or now_ns + estimates.start_ns(recorded)
             events.at(at_ns, pods.start, record.uid)
-        elif record.order is not None:
-            as_recorded = recorded.bound_ns and recorded.node == record.order.bind.node
+        elif record.bind_decision is not None:
+            as_recorded = recorded.bound_ns and recorded.node == record.bind_decision.bind.node
             at_ns = recorded.bound_ns if as_recorded else now_ns + estimates.bind_ns(recorded)
-            events.at(at_ns, pods.bind, record.order)
+            events.at(at_ns, pods.bind, record.bind_decision)
 
     def _plan_replacement(self, lost: PodRecord) -> None:
-        """Plans the recorded replacement of a pod that is gone."""
+        """Plans the recorded replacement of a deleted pod."""
         other = self._history.pods.get(self._pods.recorded(lost).replaced_by)
         if other is not None and other.uid not in self._pods.records:
             self._events.at(other.created_ns, self._pods.replace_pod, lost)

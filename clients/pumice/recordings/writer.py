@@ -1,4 +1,4 @@
-"""Writes a recording in frames; a crash loses at most the frame in memory."""
+"""The writer of recordings; a crash loses at most the frame in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAME_BYTES = 256 * 1024
 
 
 class RecordingWriter:
-    """A recording in a file; an existing file is continued after its last complete frame.
+    """Writes a recording to a file; continues an existing file after its last complete frame.
 
     Raises RecordingError for a file that another process is writing.
     """
@@ -60,7 +60,7 @@ class RecordingWriter:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            why = "is being written already, for another cluster or by another process"
+            why = "is in use, for another cluster or by another process"
             raise RecordingError(str(self.path), why) from None
 
     def _go_on(self, file: BinaryIO) -> None:
@@ -70,7 +70,7 @@ class RecordingWriter:
                 end = old.whole_until
                 self.cut_bytes = 0 if old.ending is None else old.size - end
         except NothingRecordedError:
-            # The process that created it crashed before the first frame was complete.
+            # The process that created the file crashed before the first frame was complete.
             end = len(MAGIC)
             self.cut_bytes = self.path.stat().st_size - end
         file.truncate(end)
@@ -83,7 +83,7 @@ class RecordingWriter:
         self._checkpoint = False
 
     def write(self, entry: RecordingEntry) -> None:
-        """Adds an entry; a header begins a frame of its own."""
+        """Adds an entry; a header begins a new frame."""
         kind = entry.WhichOneof("entry")
         if kind == "header":
             self.flush()
@@ -119,7 +119,7 @@ class RecordingWriter:
         self.size += len(data)
 
     def close(self) -> None:
-        """Writes the index, and the file to the disk."""
+        """Writes the index, and syncs the file to the disk."""
         if self._file.closed:
             return
         self.flush()

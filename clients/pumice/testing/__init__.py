@@ -1,9 +1,9 @@
 """Helpers for tests of plugins, configurations and frontends.
 
 ``cluster()`` builds a cluster in memory and runs sessions on it, ``load_scenario`` and
-``assert_scenario`` do so with scenario files, ``assert_replay_identical`` replays recordings, and
-``what_if`` says what another policy would have done in them.
-Fixtures for pytest are in ``pumice.testing.fixtures``.
+``assert_scenario`` run scenario files, ``assert_replay_identical`` replays recordings, and
+``what_if`` simulates another policy on recordings. Fixtures for pytest are in
+``pumice.testing.fixtures``.
 """
 
 from pumice.testing.clusters import Cluster, Cycle, cluster

@@ -51,7 +51,7 @@ class Cycle:
     phases: Mapping[str, str]
     # Reasons of waiting jobs, as text.
     waits: Mapping[str, tuple[str, ...]]
-    # Plugins and actions that raised; empty unless the cluster allows them.
+    # Faults of plugins and actions; empty unless the cluster allows faults.
     faults: tuple[Fault, ...] = ()
     decisions: tuple[Decision, ...] = field(default=(), repr=False)
 
@@ -73,7 +73,7 @@ class Cluster:
         self._allow_faults = allow_faults
         self._world = World(())
         self._made = 0
-        # Uids by kind and ``namespace/name``, or name where there is no namespace.
+        # Uids by kind and ``namespace/name``, or name if there is no namespace.
         self._uids: dict[tuple[str, str], str] = {}
 
     def node(
@@ -85,9 +85,9 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         **more: str,
     ) -> Cluster:
-        """Adds a node; other resources are keyword arguments, with underscores for other characters.
+        """Adds a node, or changes an existing one. Other resources are keyword arguments.
 
-        A node that exists is changed.
+        In their names, ``_`` stands for a dot and ``__`` for a slash: ``nvidia_com__gpu``.
         """
         amounts = {"cpu": cpu, "memory": memory, "pods": "110", **_amounts(more)}
         return self.manifest(
@@ -100,17 +100,19 @@ class Cluster:
         )
 
     def nodes(self, count: int, cpu: str = "4", memory: str = "16Gi", **more: Any) -> Cluster:
-        """``n1``, ``n2`` and so on."""
+        """Adds nodes ``n1``, ``n2`` and so on."""
         for number in range(1, count + 1):
             self.node(f"n{number}", cpu, memory, **more)
         return self
 
     def queue(self, name: str, weight: int = 1, **spec: Any) -> Cluster:
-        """Adds a queue with any field of a Queue's spec, or changes one that exists."""
+        """Adds a queue with any field of a Queue's spec, or changes an existing one."""
         for field_ in spec:
             if field_ not in _QUEUE_FIELDS:
                 near = get_close_matches(field_, _QUEUE_FIELDS, n=1) or sorted(_QUEUE_FIELDS)
-                raise ValueError(f"queue {name}: has no field {field_}; allowed: {', '.join(near)}")
+                raise ValueError(
+                    f"queue {name}: unknown field {field_}; allowed: {', '.join(near)}"
+                )
         return self.manifest(
             {
                 "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -145,9 +147,9 @@ class Cluster:
         pod_spec: Mapping[str, Any] | None = None,
         **more: str,
     ) -> Cluster:
-        """Adds a PodGroup and its pods ``name-0`` …; by default all of them must start together."""
+        """Adds a PodGroup and its pods ``name-0`` …; by default all of them form the gang."""
         if ("pod_group", f"{namespace}/{name}") in self._uids:
-            raise ValueError(f"job {namespace}/{name}: is there already; give it another name")
+            raise ValueError(f"job {namespace}/{name}: already exists; choose another name")
         if ("queue", queue) not in self._uids:
             self.queue(queue)
         self._check_priority_class(name, priority_class)
@@ -186,17 +188,17 @@ class Cluster:
         known = [key for kind, key in self._uids if kind == "priority_class"]
         if name and name not in (*known, *_SYSTEM_CLASSES):
             held = ", ".join(sorted(known)) or "none yet"
-            raise ValueError(f"job {job}: there is no priority class {name}; there are: {held}")
+            raise ValueError(f"job {job}: unknown priority class {name}; allowed: {held}")
 
     def manifest(self, body: Mapping[str, Any]) -> Cluster:
         """Adds any Kubernetes object that scheduling reads."""
         message = translate(dict(body))
         if message is None:
-            raise ValueError(f"{body.get('kind')} is not read by scheduling")
+            raise ValueError(f"scheduling does not read objects of kind {body.get('kind')}")
         return self.add(message)
 
     def manifests(self, *files: Path | str | IO[str] | IO[bytes]) -> Cluster:
-        """Adds the objects of YAML or JSON files, given by path or open."""
+        """Adds the objects of YAML or JSON files, given as paths or open files."""
         found = translate_all(*(Path(file) if isinstance(file, str) else file for file in files))
         if found.errors:
             raise ValueError("; ".join(map(str, found.errors)))
@@ -219,10 +221,10 @@ class Cluster:
         return self
 
     def finish(self, job: str, namespace: str = "default") -> Cluster:
-        """Lets all running pods of a job succeed."""
+        """Sets all running pods of a job to Succeeded."""
         changed = self._world.finish(namespace, job)
         if not changed:
-            raise ValueError(f"job {namespace}/{job}: no pod of it runs")
+            raise ValueError(f"job {namespace}/{job}: has no running pod")
         self._core.upsert(*changed)
         return self
 
@@ -239,7 +241,7 @@ class Cluster:
     def _remove_named(self, word: str, kind: Kind.ValueType, key: str) -> Cluster:
         uid = self._uids.get((word, key))
         if uid is None:
-            raise ValueError(f"{word.replace('_', ' ')} {key}: is not there")
+            raise ValueError(f"{word.replace('_', ' ')} {key}: does not exist")
         return self.remove(kind, uid)
 
     def remove(self, kind: Kind.ValueType, uid: str) -> Cluster:
@@ -252,7 +254,7 @@ class Cluster:
     def _metadata(
         self, kind: str, name: str, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Objects that are added earlier are older."""
+        """The metadata of a new object; creation times increase."""
         self._made += 1
         uid = self._uids.get((kind, f"{namespace}/{name}" if namespace else name))
         metadata: dict[str, Any] = {
@@ -271,7 +273,7 @@ class Cluster:
     def cycle(self, seconds: float = 1.0) -> Cycle:
         """Runs one session, then applies its decisions and advances the time.
 
-        Raises PluginFaultError when a plugin or action raises, unless the cluster allows faults.
+        Raises PluginFaultError for a fault of a plugin or action, unless the cluster allows faults.
         """
         session = self._core.session(self.now_ns)
         faults = tuple(Fault.read(fault, self.now_ns) for fault in session.faults)
@@ -299,14 +301,14 @@ def cluster(
 ) -> Cluster:
     """An empty cluster with a scheduler configuration (text, or a file), or the built-in one.
 
-    ``plugins`` are classes of plugins that need not be installed. A plugin that raises fails the
-    test, unless ``allow_faults`` is given. Raises ValueError for an invalid configuration or plugin.
+    ``plugins`` are classes of plugins that need not be installed. A fault of a plugin fails the
+    test, unless ``allow_faults`` is set. Raises ValueError for an invalid configuration or plugin.
     """
     return Cluster(conf, plugins=plugins, allow_faults=allow_faults)
 
 
 def core_with(conf: str, plugins: Sequence[type] = ()) -> LocalCore:
-    """Raises ValueError for an invalid configuration or plugin."""
+    """A core in this process. Raises ValueError for an invalid configuration or plugin."""
     try:
         return LocalCore(
             Configuration(scheduler_conf=conf), registry_with(plugins) if plugins else None

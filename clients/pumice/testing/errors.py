@@ -1,11 +1,11 @@
-"""What fails a test that uses these helpers, or warns in it."""
+"""Failures and warnings of tests that use these helpers."""
 
 from __future__ import annotations
 
 
 class PluginFaultError(AssertionError):
-    """A plugin or action raised, so the policy under test did not run as a whole."""
+    """A fault of a plugin or action, so that the policy under test did not run completely."""
 
 
 class RecordingWarning(UserWarning):
-    """A recording is damaged, or sessions are missing between two recordings."""
+    """Damage of a recording, or missing sessions between two recordings."""

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: name this module in ``pytest_plugins`` of your conftest."""
+"""Fixtures for pytest. Name this module in ``pytest_plugins`` of your conftest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.testing.clusters import Cluster, cluster
 
 @pytest.fixture
 def pumice_cluster() -> Callable[..., Cluster]:
-    """A factory of clusters: ``pumice_cluster(conf)``; without a conf, the built-in one."""
+    """A factory of clusters: ``pumice_cluster(conf)``; by default with the built-in configuration."""
     return cluster
 
 

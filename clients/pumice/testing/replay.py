@@ -1,4 +1,4 @@
-"""Recordings in tests: a replay must give the recorded decisions."""
+"""Assertions that recordings replay to the recorded decisions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def assert_replay_identical(
     statuses: bool = False,
     strict: bool = False,
 ) -> Comparison:
-    """Replays a recording; fails with the first differences, which name session and pod.
+    """Replays a recording; the assertion error has the first differences with session and pod.
 
-    With a configuration text, it replaces the recorded one in every session, on the recorded
-    state. With ``statuses`` the written statuses are compared, too. Raises ValueError for an invalid
-    configuration and RecordingError for a file that is not a recording, or was recorded with a
-    configuration that is refused here. A damaged file is replayed up to the damage, with a
+    ``conf`` replaces the recorded configuration in every session, on the recorded state. With
+    ``statuses`` the written statuses are compared, too. Raises ValueError for an invalid
+    configuration, and RecordingError for a file that is not a recording or whose recorded
+    configuration is invalid here. A damaged file is replayed up to the damage, with a
     RecordingWarning; with ``strict`` it fails.
     """
     if conf is not None:
@@ -44,7 +44,7 @@ def _failure_text(path: Path, comparison: Comparison) -> str:
         f"{path.name}: {comparison.differing_sessions} of {comparison.sessions} sessions differ"
     ]
     if not comparison.sessions:
-        lines = [f"{path.name}: there is no session in it"]
+        lines = [f"{path.name}: contains no complete session"]
     if comparison.ending:
         lines.append(f"  {comparison.ending}")
     lines += [f"  note: {warning}" for warning in comparison.warnings]
@@ -54,10 +54,10 @@ def _failure_text(path: Path, comparison: Comparison) -> str:
 
 
 def recordings_in(folder: Path | str) -> list[Path]:
-    """The recordings of a folder in the order of names, for ``pytest.mark.parametrize``.
+    """The recordings of a folder, ordered by name, for ``pytest.mark.parametrize``.
 
-    Raises NotADirectoryError, because without recordings no test would run unnoticed.
+    Raises NotADirectoryError for a missing folder, with which otherwise no test would run.
     """
     if not Path(folder).is_dir():
-        raise NotADirectoryError(f"{folder}: is no folder")
+        raise NotADirectoryError(f"{folder}: not a folder")
     return sorted(Path(folder).glob(f"*{SUFFIX}"))

@@ -1,4 +1,4 @@
-"""Scenario files in tests: a cluster, a configuration and the expected decisions."""
+"""Assertions on scenario files: a cluster, a configuration and the expected decisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scenario:
     name: str
     cycles: int
     cluster: Cluster
-    # Accepted outcomes; each is a list with an entry for every cycle.
+    # Allowed outcomes, each with one entry per cycle.
     expected: tuple[tuple[Mapping[str, Any], ...], ...] = ()
 
     def run(self) -> list[Cycle]:
@@ -33,14 +33,14 @@ class Scenario:
 
 
 def load_scenario(path: Path | str) -> Scenario:
-    """Reads a scenario file; raises ValueError for other files."""
+    """Reads a scenario file. Raises ValueError for other files."""
     path = Path(path)
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: is not a scenario: line {error.lineno}: {error.msg}") from None
+        raise ValueError(f"{path}: not a scenario: line {error.lineno}: {error.msg}") from None
     if not isinstance(body, dict) or not isinstance(body.get("conf"), str):
-        raise ValueError(f"{path}: is not a scenario: conf is missing")
+        raise ValueError(f"{path}: not a scenario: conf is missing")
     begin_ns = timestamp_ns(body["now"], "now") if "now" in body else START_NS
     cluster = Cluster(body["conf"], now_ns=begin_ns)
     found = translate_documents(body.get("objects", []), str(path))
@@ -53,7 +53,7 @@ def load_scenario(path: Path | str) -> Scenario:
     expected = tuple(tuple(outcome) for outcome in outcomes)
     for outcome in expected:
         if len(outcome) != cycles:
-            problem = f"{len(outcome)} entries; allowed: {cycles}, one for each cycle"
+            problem = f"{len(outcome)} entries; allowed: {cycles}, one per cycle"
             raise ValueError(f"{path}: the expected outcome has {problem}")
         for number, entry in enumerate(outcome):
             lacking = [key for key in ("binds", "evicts", "podgroups") if key not in entry]
@@ -68,9 +68,9 @@ def assert_scenario(path: Path | str) -> list[Cycle]:
     if not scenario.expected:
         raise ValueError(f"{path}: expect is missing")
     cycles = scenario.run()
-    apart = [_first_difference(outcome, cycles) for outcome in scenario.expected]
-    if all(apart):
-        raise AssertionError(f"{scenario.name}: " + "\nor ".join(filter(None, apart)))
+    differences = [_first_difference(outcome, cycles) for outcome in scenario.expected]
+    if all(differences):
+        raise AssertionError(f"{scenario.name}: " + "\nor ".join(differences))
     return cycles
 
 

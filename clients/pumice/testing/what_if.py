@@ -1,4 +1,4 @@
-"""What-if runs in tests: a policy must keep a promise over recorded days."""
+"""What-if runs of recordings in tests of policies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JobComparison:
     # ``namespace/name``.
     job: str
     queue: str
-    # The priority class, or the priority where there is no class.
+    # The priority class, or the priority if there is no class.
     priority: str
     old: JobResult
     new: JobResult
@@ -43,29 +43,29 @@ class JobComparison:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfResult:
-    """What a candidate would have done. Old and new are about the same jobs."""
+    """The result of a what-if run. Old and new figures are of the same jobs."""
 
     # By ``namespace/name``.
     jobs: Mapping[str, JobComparison]
     # All goals by name, such as ``wait.p90``, with old, new, difference and verdict.
     goals: Mapping[str, GoalResult]
-    # Everything that could not be known.
+    # The assumptions of the simulation.
     assumptions: tuple[str, ...]
     # Damage of the recordings, and gaps between them.
     problems: tuple[str, ...]
-    # Plugins and actions that raised; empty unless they are allowed.
+    # Faults of plugins and actions; empty unless they are allowed.
     faults: tuple[Fault, ...]
     old: Figures = field(repr=False)
     new: Figures = field(repr=False)
 
     def goal(self, name: str) -> GoalResult:
-        """Raises UnknownGoalError, which names similar goals."""
+        """The goal with this name. Raises UnknownGoalError, which names similar goals."""
         return goal_of(self.goals.values(), name)
 
     def jobs_of(
         self, *, queue: str | None = None, priority: str | None = None
     ) -> list[JobComparison]:
-        """The jobs of a queue, of a priority, or all. Raises ValueError when there is none."""
+        """The jobs of a queue, of a priority, or all jobs. Raises ValueError if there is none."""
         found = [
             job
             for job in self.jobs.values()
@@ -83,7 +83,7 @@ class WhatIfResult:
     def assert_waits_at_most(
         self, seconds: float, *, queue: str | None = None, priority: str | None = None
     ) -> None:
-        """Fails with the jobs that wait longer in the new run; also those that never start."""
+        """Fails if jobs wait longer in the new run, including jobs that never start."""
         late = [
             job.new
             for job in self.jobs_of(queue=queue, priority=priority)
@@ -118,14 +118,14 @@ def what_if(
     strict: bool = False,
     allow_faults: bool = False,
 ) -> WhatIfResult:
-    """Runs recordings with other settings; those that are not given are as recorded.
+    """Runs recordings with other settings; by default, settings are as recorded.
 
-    ``conf`` is the text of a configuration, or a file as a Path. ``overrides`` are values by path,
-    such as ``{"queues/production/weight": 4}``. A folder stands for all recordings in it.
+    ``conf`` is the text of a configuration, or a file as a Path. ``overrides`` has values by path,
+    such as ``{"queues/production/weight": 4}``. A folder means all recordings in it.
 
-    Fails with PluginFaultError when a plugin or action raises. Raises RecordingError for recordings
-    that cannot be used, CandidateError and OverrideError for settings that cannot. Damage and gaps
-    give a RecordingWarning, or with ``strict`` a RecordingError.
+    Fails with PluginFaultError for a fault of a plugin or action. Raises RecordingError for invalid
+    recordings, CandidateError and OverrideError for invalid settings. Damage and gaps cause a
+    RecordingWarning, or with ``strict`` a RecordingError.
     """
     text = conf.read_text(encoding="utf-8") if isinstance(conf, Path) else conf
     changed = Overrides.of(overrides or {}, remove_nodes, add_nodes)
@@ -149,7 +149,7 @@ def _files(recordings: Iterable[Path | str]) -> list[Path]:
             raise FileNotFoundError(f"{path}: no file in this folder ends in {SUFFIX}")
         found += inside
     if not found:
-        raise ValueError("give at least one recording")
+        raise ValueError("no recording given; what_if needs at least one")
     return found
 
 

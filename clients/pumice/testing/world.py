@@ -1,4 +1,4 @@
-"""The cluster between two cycles: decisions and statuses are applied, and nothing else."""
+"""A cluster in memory, which applies decisions and statuses between cycles."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class World:
         ]
 
     def finish(self, namespace: str, job: str) -> list[ClusterObject]:
-        """Lets a job's running pods succeed, and returns them."""
+        """Sets a job's running pods to Succeeded, and returns them."""
         changed = []
         for uid in self.pods_of(namespace, job):
             if self._pods[uid].phase == POD_PHASE_RUNNING:

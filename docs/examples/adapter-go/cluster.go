@@ -7,7 +7,7 @@ import (
 	pumice "example.com/adapter/pumicev1"
 )
 
-// key names an object for ever.
+// key identifies an object; uids are never reused.
 type key struct {
 	kind pumice.Kind
 	uid  string
@@ -20,7 +20,7 @@ type Cluster struct {
 	revision  int64
 }
 
-// Amounts have the units of the wire: thousandths of a CPU, bytes, a count of pods.
+// amounts has the units of the protocol: thousandths of a CPU, bytes, and a number of pods.
 func amounts(milliCPU, memoryBytes, pods int64) map[string]int64 {
 	return map[string]int64{"cpu": milliCPU, "memory": memoryBytes, "pods": pods}
 }
@@ -42,7 +42,7 @@ func newCluster(nodes int) *Cluster {
 	return c
 }
 
-// addJob makes a PodGroup and its pods, and returns their keys.
+// addJob creates a PodGroup and its pods, and returns their keys.
 func (c *Cluster) addJob(name string, size int) []key {
 	keys := []key{c.put(&pumice.ClusterObject{Object: &pumice.ClusterObject_PodGroup{PodGroup: &pumice.PodGroup{
 		Uid: "group-" + name, Namespace: "team", Name: name, MinMember: int32(size), Queue: "default",
@@ -97,7 +97,7 @@ func (c *Cluster) keys(kinds ...pumice.Kind) []key {
 	return found
 }
 
-// upsert is the op that sends the newest version of an object; a tombstone if there is none.
+// upsert returns an op with the newest version of an object, or a tombstone if the object does not exist.
 func (c *Cluster) upsert(k key) *pumice.Op {
 	object, there := c.objects[k]
 	if !there {
@@ -108,7 +108,7 @@ func (c *Cluster) upsert(k key) *pumice.Op {
 	}}}
 }
 
-// bind puts a pod on a node, as a call to a real cluster would.
+// bind binds a pod to a node, as a call to a real cluster would.
 func (c *Cluster) bind(bind *pumice.Bind) (pumice.OutcomeCode, string) {
 	pod := c.objects[key{pumice.Kind_KIND_POD, bind.Uid}].GetPod()
 	if pod == nil {
@@ -125,7 +125,7 @@ func (c *Cluster) bind(bind *pumice.Bind) (pumice.OutcomeCode, string) {
 	return pumice.OutcomeCode_OUTCOME_CODE_APPLIED, ""
 }
 
-// evict takes a pod away.
+// evict deletes a pod.
 func (c *Cluster) evict(evict *pumice.Evict) (pumice.OutcomeCode, string) {
 	k := key{pumice.Kind_KIND_POD, evict.Uid}
 	if _, there := c.objects[k]; !there {

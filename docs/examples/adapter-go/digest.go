@@ -20,7 +20,7 @@ func hash64(uid string, revision int64) uint64 {
 	return binary.BigEndian.Uint64(hash.Sum(nil))
 }
 
-// digests sums up what was sent, by kind. Unsigned integers of Go overflow modulo 2^64.
+// digests computes the digests of the sent objects by kind. Unsigned integers in Go overflow modulo 2^64.
 func digests(sent map[key]int64) []*pumice.KindDigest {
 	byKind := map[pumice.Kind]*pumice.KindDigest{}
 	for k, revision := range sent {

@@ -1,5 +1,5 @@
-// An adapter in Go, written from docs/protocol.md. The cluster lives in memory: two nodes, a queue, and the
-// jobs that lines on standard input ask for ("job NAME SIZE"). It prints what it binds.
+// An adapter in Go, based on docs/protocol.md. The cluster is simulated in memory: two nodes, a queue, and a job
+// for each line "job NAME SIZE" on standard input. The program prints the pods that it binds.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	pumice "example.com/adapter/pumicev1"
 )
 
-// What to do after a stream.
+// next is the step after the end of a stream.
 type next int
 
 const (
@@ -58,19 +58,19 @@ func read(commands chan<- func(*Cluster) []key, done func()) {
 		var name string
 		var size int
 		if _, err := fmt.Sscanf(lines.Text(), "job %s %d", &name, &size); err != nil {
-			log.Printf("%q is not understood; say: job NAME SIZE", lines.Text())
+			log.Printf("invalid line %q; allowed: job NAME SIZE", lines.Text())
 			continue
 		}
 		commands <- func(cluster *Cluster) []key { return cluster.addJob(name, size) }
 	}
 }
 
-// run serves stream after stream until a person has to act, or the input ends.
+// run serves one stream after another until an error needs a person, or the input ends.
 func run(ctx context.Context, client pumice.ClusterServiceClient, commands <-chan func(*Cluster) []key) error {
 	cluster := newCluster(2)
 	epoch, failures := time.Now().UnixMilli(), 0
 	for ctx.Err() == nil {
-		// A new incarnation for each stream: the core then always asks for a snapshot.
+		// Each stream has a new incarnation, so the core always requests a snapshot.
 		hello := &pumice.Hello{
 			Cluster: "go", AdapterId: "adapter-go", Incarnation: random(), Epoch: epoch,
 			MinProtocol: 1, MaxProtocol: 1, AdapterVersion: "example",
@@ -97,7 +97,7 @@ func run(ctx context.Context, client pumice.ClusterServiceClient, commands <-cha
 				return err
 			}
 		case higherEpoch:
-			// An adapter of a real cluster wins its lease first, which gives it the epoch.
+			// An adapter of a real cluster acquires its lease first, and gets the epoch from it.
 			epoch = max(epoch, time.Now().UnixMilli()) + 1
 		}
 		time.Sleep(max(wait, backoff(failures)))
@@ -121,7 +121,7 @@ func afterGoAway(goAway *pumice.GoAway) next {
 	return again
 }
 
-// afterError decides by the reason in the status, or by its code where there is none.
+// afterError returns the step for the reason in the status, or for the code if there is no known reason.
 func afterError(err error) (next, time.Duration) {
 	found := status.Convert(err)
 	var wait time.Duration
@@ -142,7 +142,7 @@ func afterError(err error) (next, time.Duration) {
 	return step, wait
 }
 
-// afterReason is the table of docs/protocol.md. Each stream here has a new incarnation anyway.
+// afterReason implements the table in docs/protocol.md. Each stream of this program has a new incarnation.
 func afterReason(reason string) (next, bool) {
 	switch reason {
 	case "EPOCH_STALE", "EPOCH_TAKEN":

@@ -10,7 +10,7 @@ import (
 	pumice "example.com/adapter/pumicev1"
 )
 
-// A gang whose decisions have not all arrived.
+// gang is a gang with the decisions that have arrived.
 type gang struct {
 	info      *pumice.Gang
 	decisions []*pumice.Decision
@@ -22,14 +22,14 @@ type Stream struct {
 	epoch   int64
 	call    pumice.ClusterService_ConnectClient
 	limits  *pumice.Limits
-	// The number of the last op that was sent, and up to which number ops may be sent.
+	// The sequence number of the last sent op, and the last sequence number within the credit.
 	seq, mayBeSent int64
 	queue          []*pumice.Op
-	// What the core holds once it has applied everything that was sent.
+	// The revisions of the objects in the core after it has applied all sent ops.
 	sent  map[key]int64
 	gangs map[string]*gang
 	seen  map[string]bool
-	// A snapshot has begun and not ended.
+	// Whether a snapshot has begun and not ended.
 	inSnapshot bool
 }
 
@@ -57,7 +57,7 @@ func converse(
 }
 
 func (s *Stream) greet(hello *pumice.Hello) (*pumice.Welcome, *pumice.GoAway, error) {
-	// An error of Send says nothing: Recv tells the status.
+	// An error of Send has no details; Recv returns the status.
 	_ = s.call.Send(&pumice.ConnectRequest{Message: &pumice.ConnectRequest_Hello{Hello: hello}})
 	response, err := s.call.Recv()
 	if err != nil {
@@ -67,18 +67,18 @@ func (s *Stream) greet(hello *pumice.Hello) (*pumice.Welcome, *pumice.GoAway, er
 }
 
 func (s *Stream) serve(welcome *pumice.Welcome, commands <-chan func(*Cluster) []key) (*pumice.GoAway, error) {
-	log.Printf("core %s (%s) takes the stream", welcome.CoreId, welcome.CoreVersion)
+	log.Printf("core %s (%s) accepted the stream", welcome.CoreId, welcome.CoreVersion)
 	s.limits = welcome.Limits
 	messages, ended := s.receive()
 	digest := time.NewTicker(s.limits.DigestInterval.AsDuration())
 	defer digest.Stop()
-	// The incarnation is new, so the core asks for a snapshot of everything.
+	// The incarnation is new, so the core requests a snapshot of all kinds.
 	s.beginSnapshot(nil)
 	for {
 		s.flush()
 		changes := commands
 		if s.inSnapshot {
-			// Nothing else may come between the markers of a snapshot.
+			// Other changes are not allowed between the markers of a snapshot.
 			changes = nil
 		}
 		select {
@@ -138,7 +138,7 @@ func (s *Stream) beginSnapshot(kinds []pumice.Kind) {
 	s.tell(s.cluster.keys(kinds...)...)
 }
 
-// flush sends what waits, within the credit, and then the end marker of a snapshot.
+// flush sends queued ops within the credit, and then the end marker of a snapshot.
 func (s *Stream) flush() {
 	for len(s.queue) > 0 && s.seq < s.mayBeSent {
 		batch := &pumice.DeltaBatch{FirstSeq: s.seq + 1}
@@ -160,7 +160,7 @@ func (s *Stream) flush() {
 	}
 }
 
-// count notes what the core holds after an op.
+// count records the revision of an object in the core after an op.
 func (s *Stream) count(op *pumice.Op) {
 	if upsert := op.GetUpsert(); upsert != nil {
 		s.sent[key{upsert.Kind, upsert.Uid}] = upsert.Revision
@@ -178,7 +178,7 @@ func (s *Stream) sendDigest() {
 	_ = s.call.Send(&pumice.ConnectRequest{Message: &pumice.ConnectRequest_Digest{Digest: digest}})
 }
 
-// take acts on a message of the core; one that is not known here is ignored.
+// take handles a message of the core, and ignores unknown messages.
 func (s *Stream) take(response *pumice.ConnectResponse) {
 	switch message := response.Message.(type) {
 	case *pumice.ConnectResponse_Ack:
@@ -196,7 +196,7 @@ func (s *Stream) take(response *pumice.ConnectResponse) {
 		}
 	case *pumice.ConnectResponse_ConfigurationResult:
 		if !message.ConfigurationResult.Accepted {
-			log.Printf("the configuration is refused: %v", message.ConfigurationResult.Problems)
+			log.Printf("the core rejects the configuration: %v", message.ConfigurationResult.Problems)
 		}
 	case *pumice.ConnectResponse_Resync:
 		log.Printf("resync: %s", message.Resync.Reason)
@@ -204,7 +204,7 @@ func (s *Stream) take(response *pumice.ConnectResponse) {
 			s.tell(key{ref.Kind, ref.Uid})
 		}
 		if len(message.Resync.Kinds) > 0 {
-			// What waits has to have its numbers before the snapshot begins.
+			// Queued ops need their sequence numbers before the snapshot begins.
 			s.flush()
 			s.beginSnapshot(message.Resync.Kinds)
 		}
@@ -253,13 +253,13 @@ func (s *Stream) apply(decision *pumice.Decision) {
 	case *pumice.Decision_Bind:
 		code, reason := s.cluster.bind(order.Bind)
 		s.report(decision, code, reason)
-		s.seenAgain(key{pumice.Kind_KIND_POD, order.Bind.Uid})
+		s.sendChanged(key{pumice.Kind_KIND_POD, order.Bind.Uid})
 	case *pumice.Decision_Evict:
 		code, reason := s.cluster.evict(order.Evict)
 		s.report(decision, code, reason)
 		s.tell(key{pumice.Kind_KIND_POD, order.Evict.Uid})
 	default:
-		s.report(decision, pumice.OutcomeCode_OUTCOME_CODE_FAILED, "an order that this adapter does not know")
+		s.report(decision, pumice.OutcomeCode_OUTCOME_CODE_FAILED, "unknown order")
 	}
 }
 
@@ -268,15 +268,15 @@ func (s *Stream) report(decision *pumice.Decision, code pumice.OutcomeCode, reas
 	s.queue = append(s.queue, &pumice.Op{Op: &pumice.Op_Outcome{Outcome: outcome}})
 }
 
-// seenAgain sends an object that changed in the cluster, under a new revision.
-func (s *Stream) seenAgain(k key) {
+// sendChanged sends a changed object of the cluster with a new revision.
+func (s *Stream) sendChanged(k key) {
 	if object, there := s.cluster.objects[k]; there {
 		s.cluster.put(proto.Clone(object).(*pumice.ClusterObject))
 		s.tell(k)
 	}
 }
 
-// writeStatuses writes what the core says about objects; sending them again confirms it.
+// writeStatuses writes statuses from the core, and sends the objects again as a confirmation.
 func (s *Stream) writeStatuses(batch *pumice.StatusBatch) {
 	for _, change := range batch.Changes {
 		switch status := change.Change.(type) {
@@ -284,13 +284,13 @@ func (s *Stream) writeStatuses(batch *pumice.StatusBatch) {
 			k := key{pumice.Kind_KIND_POD_GROUP, status.PodGroup.Uid}
 			if group := s.cluster.objects[k].GetPodGroup(); group != nil {
 				group.Status = status.PodGroup.Status
-				s.seenAgain(k)
+				s.sendChanged(k)
 			}
 		case *pumice.StatusChange_Queue:
 			k := key{pumice.Kind_KIND_QUEUE, status.Queue.Uid}
 			if queue := s.cluster.objects[k].GetQueue(); queue != nil {
 				queue.Allocated = status.Queue.Allocated
-				s.seenAgain(k)
+				s.sendChanged(k)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ if [ -z "${PROTOC:-}" ]; then
   fi
 fi
 if [ -z "${PROTOC:-}" ]; then
-  echo "no compiler of protocol files: install protoc, or run 'pip install grpcio-tools'" >&2
+  echo "generate.sh: protoc is missing; install it, or run 'pip install grpcio-tools'" >&2
   exit 1
 fi
 export GOBIN="$out/bin"

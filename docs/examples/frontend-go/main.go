@@ -1,6 +1,6 @@
-// A frontend in Go: asks a core what would become of a manifest.
+// A frontend in Go: requests the scheduling decisions for a manifest from a core.
 //
-// The core does the work: it reads the YAML, creates the pods of workloads, and answers for each job.
+// The core parses the YAML, generates the pods of workloads, and returns a result for each job.
 package main
 
 import (
@@ -19,14 +19,14 @@ import (
 	pumice "example.com/frontend/pumicev1"
 )
 
-// Without a cluster the manifest has its own nodes and queues. With one, it is tried on its live state.
+// request returns a request for the manifest alone, with its nodes and queues, or on a copy of a live cluster.
 func request(file, cluster string) (*pumice.ScheduleRequest, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	objects := &pumice.ObjectSet{Manifests: []*pumice.Manifest{{Source: file, Text: string(text)}}}
-	// A retry uses the same id and gets the same answer.
+	// A retry uses the same id and gets the same response.
 	id := make([]byte, 16)
 	rand.Read(id)
 	asked := &pumice.ScheduleRequest{RequestId: hex.EncodeToString(id), OwnOnly: true}

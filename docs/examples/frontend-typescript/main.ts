@@ -1,6 +1,6 @@
-// A frontend in TypeScript: asks a core what would become of a manifest.
+// A frontend in TypeScript: requests the scheduling decisions for a manifest from a core.
 //
-// The core does the work: it reads the YAML, creates the pods of workloads, and answers for each job.
+// The core parses the YAML, generates the pods of workloads, and returns a result for each job.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import * as grpc from "@grpc/grpc-js";
@@ -20,17 +20,17 @@ const loaded = loadSync("pumice/v1/scheduling_service.proto", {
   longs: String,
   enums: String,
   oneofs: true,
-  // Lists that are empty are there, too.
+  // Sets missing fields, such as empty lists, to their defaults.
   defaults: true,
 });
 const { pumice } = grpc.loadPackageDefinition(loaded) as unknown as ProtoGrpcType;
 const client = new pumice.v1.SchedulingService(address, grpc.credentials.createInsecure());
 
-// Without a cluster the manifest has its own nodes and queues. With one, it is tried on its live state.
+// A request for the manifest alone, with its nodes and queues, or on a copy of a live cluster.
 function request(): ScheduleRequest {
   const objects = { manifests: [{ source: file, text: readFileSync(file, "utf-8") }] };
   const source = cluster ? { cluster: { cluster, hypothetical: objects } } : { inline: { objects } };
-  // A retry uses the same id and gets the same answer.
+  // A retry uses the same id and gets the same response.
   return { request_id: randomUUID(), own_only: true, ...source };
 }
 

@@ -25,7 +25,7 @@ class ForgetClusterRequest(_message.Message):
     cluster: _builtins.str
     """Never empty."""
     force: _builtins.bool
-    """Also while an adapter is connected: its stream is ended."""
+    """Forgets the cluster even while an adapter is connected, and ends the adapter's stream."""
     def __init__(
         self,
         *,
@@ -46,7 +46,7 @@ class ForgetClusterResponse(_message.Message):
 
     EPOCH_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """The highest epoch that was served until now."""
+    """The highest epoch that the core has served."""
     def __init__(
         self,
         *,

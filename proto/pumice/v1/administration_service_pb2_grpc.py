@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdministrationServiceStub:
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use.
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles.
     """
 
     def __init__(self, channel):
@@ -43,7 +43,7 @@ class AdministrationServiceStub:
 
 
 class AdministrationServiceServicer:
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use.
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles.
     """
 
     def ForgetCluster(self, request, context):
@@ -52,7 +52,7 @@ class AdministrationServiceServicer:
         * INVALID_ARGUMENT: `cluster` is empty.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * FAILED_PRECONDITION: an adapter is connected, and `force` is not set.
-        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this.
+        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or one without the role.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -75,7 +75,7 @@ def add_AdministrationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdministrationService:
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use.
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles.
     """
 
     @staticmethod

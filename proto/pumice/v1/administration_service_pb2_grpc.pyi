@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdministrationServiceStub:
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use."""
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,12 +39,12 @@ class AdministrationServiceStub:
     * INVALID_ARGUMENT: `cluster` is empty.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * FAILED_PRECONDITION: an adapter is connected, and `force` is not set.
-    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this.
+    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or one without the role.
     """
 
 @_typing.type_check_only
 class AdministrationServiceAsyncStub(AdministrationServiceStub):
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use."""
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ForgetCluster: _aio.UnaryUnaryMultiCallable[_administration_service_pb2.ForgetClusterRequest, _administration_service_pb2.ForgetClusterResponse]  # type: ignore[assignment]
@@ -53,11 +53,11 @@ class AdministrationServiceAsyncStub(AdministrationServiceStub):
     * INVALID_ARGUMENT: `cluster` is empty.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * FAILED_PRECONDITION: an adapter is connected, and `force` is not set.
-    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this.
+    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or one without the role.
     """
 
 class AdministrationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For operators: changes of what a core holds. Callers need the role `admin` where roles are in use."""
+    """For operators: changes of a core's state. Callers need the role `admin` if the core uses roles."""
 
     @_abc_1.abstractmethod
     def ForgetCluster(
@@ -70,7 +70,7 @@ class AdministrationServiceServicer(metaclass=_abc_1.ABCMeta):
         * INVALID_ARGUMENT: `cluster` is empty.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * FAILED_PRECONDITION: an adapter is connected, and `force` is not set.
-        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this.
+        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or one without the role.
         """
 
 def add_AdministrationServiceServicer_to_server(servicer: AdministrationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

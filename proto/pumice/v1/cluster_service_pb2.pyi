@@ -42,13 +42,13 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     CAPABILITY_REMOVE_GATES: _Capability.ValueType  # 5
     """Removes Volcano's scheduling gate."""
     CAPABILITY_QUESTIONS: _Capability.ValueType  # 6
-    """Asks questions over HTTP on behalf of plugins."""
+    """Makes HTTP requests on behalf of plugins."""
     CAPABILITY_EXTENDED_RESOURCE_CLAIMS: _Capability.ValueType  # 7
-    """Makes ResourceClaims for extended resources of pods, and names them in the pods' status."""
+    """Creates ResourceClaims for extended resources of pods, and adds their names to the pods' status."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
-    """What an adapter can do. The core never sends a decision that needs a capability which the adapter
-    did not list: the job waits with that reason.
+    """A capability of an adapter. The core never sends a decision that needs a capability that is not in
+    Hello; the job waits, with the missing capability as the reason.
     """
 
 CAPABILITY_UNSPECIFIED: Capability.ValueType  # 0
@@ -62,9 +62,9 @@ CAPABILITY_SHARED_DEVICES: Capability.ValueType  # 4
 CAPABILITY_REMOVE_GATES: Capability.ValueType  # 5
 """Removes Volcano's scheduling gate."""
 CAPABILITY_QUESTIONS: Capability.ValueType  # 6
-"""Asks questions over HTTP on behalf of plugins."""
+"""Makes HTTP requests on behalf of plugins."""
 CAPABILITY_EXTENDED_RESOURCE_CLAIMS: Capability.ValueType  # 7
-"""Makes ResourceClaims for extended resources of pods, and names them in the pods' status."""
+"""Creates ResourceClaims for extended resources of pods, and adds their names to the pods' status."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _WelcomeMode:
@@ -77,16 +77,16 @@ class _WelcomeModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WelcomeMo
     WELCOME_MODE_RESUME: _WelcomeMode.ValueType  # 1
     """The ops after `resume_after_seq`."""
     WELCOME_MODE_SNAPSHOT: _WelcomeMode.ValueType  # 2
-    """A snapshot of everything."""
+    """A snapshot of all kinds and the configuration."""
 
 class WelcomeMode(_WelcomeMode, metaclass=_WelcomeModeEnumTypeWrapper):
-    """What the adapter sends next."""
+    """The next messages of the adapter."""
 
 WELCOME_MODE_UNSPECIFIED: WelcomeMode.ValueType  # 0
 WELCOME_MODE_RESUME: WelcomeMode.ValueType  # 1
 """The ops after `resume_after_seq`."""
 WELCOME_MODE_SNAPSHOT: WelcomeMode.ValueType  # 2
-"""A snapshot of everything."""
+"""A snapshot of all kinds and the configuration."""
 Global___WelcomeMode: _TypeAlias = WelcomeMode  # noqa: Y015
 
 class _GoAwayReason:
@@ -97,28 +97,28 @@ class _GoAwayReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GoAwayRe
     DESCRIPTOR: _descriptor.EnumDescriptor
     GO_AWAY_REASON_UNSPECIFIED: _GoAwayReason.ValueType  # 0
     GO_AWAY_REASON_REPLACED: _GoAwayReason.ValueType  # 1
-    """A newer stream of the same adapter took over: do not connect again."""
+    """A newer stream of the same adapter replaced this one: do not connect again."""
     GO_AWAY_REASON_FENCED: _GoAwayReason.ValueType  # 2
-    """An adapter of a higher epoch took over: connect again only with a higher one."""
+    """An adapter with a higher epoch connected: connect again only with a still higher epoch."""
     GO_AWAY_REASON_SHUTTING_DOWN: _GoAwayReason.ValueType  # 3
-    """The core ends: connect again, with jitter."""
+    """The core is shutting down: connect again, with jitter."""
     GO_AWAY_REASON_TOO_SLOW: _GoAwayReason.ValueType  # 4
-    """The adapter did not read, or took too long: connect again."""
+    """The adapter did not read, or was too slow: connect again."""
     GO_AWAY_REASON_FORGOTTEN: _GoAwayReason.ValueType  # 5
     """An operator made the core forget the cluster: connect again and send a snapshot."""
 
 class GoAwayReason(_GoAwayReason, metaclass=_GoAwayReasonEnumTypeWrapper):
-    """Why the core ends a stream."""
+    """The reason for which the core ends a stream."""
 
 GO_AWAY_REASON_UNSPECIFIED: GoAwayReason.ValueType  # 0
 GO_AWAY_REASON_REPLACED: GoAwayReason.ValueType  # 1
-"""A newer stream of the same adapter took over: do not connect again."""
+"""A newer stream of the same adapter replaced this one: do not connect again."""
 GO_AWAY_REASON_FENCED: GoAwayReason.ValueType  # 2
-"""An adapter of a higher epoch took over: connect again only with a higher one."""
+"""An adapter with a higher epoch connected: connect again only with a still higher epoch."""
 GO_AWAY_REASON_SHUTTING_DOWN: GoAwayReason.ValueType  # 3
-"""The core ends: connect again, with jitter."""
+"""The core is shutting down: connect again, with jitter."""
 GO_AWAY_REASON_TOO_SLOW: GoAwayReason.ValueType  # 4
-"""The adapter did not read, or took too long: connect again."""
+"""The adapter did not read, or was too slow: connect again."""
 GO_AWAY_REASON_FORGOTTEN: GoAwayReason.ValueType  # 5
 """An operator made the core forget the cluster: connect again and send a snapshot."""
 Global___GoAwayReason: _TypeAlias = GoAwayReason  # noqa: Y015
@@ -217,7 +217,7 @@ Global___ConnectResponse: _TypeAlias = ConnectResponse  # noqa: Y015
 
 @_typing.final
 class Question(_message.Message):
-    """Something to ask over HTTP on behalf of a plugin."""
+    """An HTTP request that the adapter makes on behalf of a plugin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -228,16 +228,16 @@ class Question(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     NEEDS_ANSWER_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
-    """The answer is sent as PluginData with this plugin and name: `texts["answer"]` is the body of a
-    response with status 200, `texts["error"]` says why there is none, and `numbers["time"]` is when
-    it was asked, in Unix seconds.
+    """The adapter sends the answer as PluginData with this plugin and name: `texts["answer"]` is the
+    body of a response with status 200, `texts["error"]` is the reason if there is no such response,
+    and `numbers["time"]` is the time of the request in Unix seconds.
     """
     name: _builtins.str
     url: _builtins.str
-    """Where to POST the body, which is JSON."""
+    """The URL to which the body, which is JSON, is POSTed."""
     body: _builtins.str
     needs_answer: _builtins.bool
-    """Else nobody waits for an answer, and none is sent."""
+    """Whether the adapter sends the answer."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration: ...
     def __init__(
@@ -260,8 +260,8 @@ Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
 class QuestionBatch(_message.Message):
-    """Questions of a session, only to adapters with CAPABILITY_QUESTIONS. A question of a name that is
-    being asked is ignored.
+    """Questions of a session, only for adapters with CAPABILITY_QUESTIONS. The adapter ignores a question
+    while another one with the same name is in flight.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -284,7 +284,7 @@ Global___QuestionBatch: _TypeAlias = QuestionBatch  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
-    """Identifies the adapter, and says up to which op the core knows its cluster."""
+    """Identifies the adapter, and the state of the cluster that the adapter expects in the core."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -300,34 +300,34 @@ class Hello(_message.Message):
     HELD_DECISION_IDS_FIELD_NUMBER: _builtins.int
     ADAPTER_VERSION_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """The cluster's name; with mutual TLS the certificate must name it too."""
+    """The cluster's name; with mutual TLS the certificate must contain it, too."""
     adapter_id: _builtins.str
-    """Stays the same over restarts of one adapter."""
+    """Constant over restarts of an adapter."""
     incarnation: _builtins.str
-    """Random, new for every adapter process and every new epoch; sequence numbers belong to it. An
-    incarnation that the core does not hold gets "send snapshot".
+    """Random, new for every adapter process and every new epoch. Sequence numbers are per incarnation.
+    If the core does not have the state of the incarnation, it requests a snapshot.
     """
     epoch: _builtins.int
-    """Fences leaders: max(the epoch stored with the lease, Unix milliseconds) + 1, so it only grows.
-    The core serves the highest one. At the same epoch, the same adapter's newer stream replaces
-    the older one.
+    """Fencing token of the leader: max(the epoch stored with the lease, Unix milliseconds) + 1, so it
+    always increases. The core serves the highest epoch. At the same epoch, a newer stream of the
+    same adapter replaces the older one.
     """
     min_protocol: _builtins.int
     """Versions of this protocol that the adapter supports; the first is 1."""
     max_protocol: _builtins.int
     last_acknowledged_seq: _builtins.int
-    """The last Ack.applied_seq of this incarnation; 0: none."""
+    """The last Ack.applied_seq of this incarnation; 0 if there is none."""
     adapter_version: _builtins.str
     """For people."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]: ...
     @_builtins.property
     def digests(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.KindDigest]:
-        """What the adapter holds as of last_acknowledged_seq; an absent kind is empty."""
+        """Digests of the adapter's objects as of last_acknowledged_seq; an absent kind has no objects."""
 
     @_builtins.property
     def held_decision_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Decisions that the adapter received and has not reported an outcome of."""
+        """Decisions that the adapter has received and whose outcome it has not reported."""
 
     def __init__(
         self,
@@ -354,11 +354,11 @@ Global___Hello: _TypeAlias = Hello  # noqa: Y015
 
 @_typing.final
 class SnapshotBegin(_message.Message):
-    """Ops until SnapshotEnd describe everything there is of some kinds; what is not among them is gone.
-    Before it begins, the adapter takes no more decisions, drops queued ones and waits (bounded) for
-    calls in flight, so that a snapshot never races a bind; the core then starts with no assumptions.
-    No session runs before the end marker, and batches keep their numbers. A stream that ends before
-    the marker leaves the snapshot undone.
+    """The ops until SnapshotEnd are all objects of some kinds; the core deletes all others of these kinds.
+    Before a snapshot, the adapter accepts no more decisions, drops queued ones and waits for calls in
+    flight, with a timeout, so that a snapshot never races with a bind. The core then starts without
+    assumptions. No session runs before the end marker, and sequence numbers continue. If the stream
+    ends before the marker, the core discards the snapshot.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -366,11 +366,11 @@ class SnapshotBegin(_message.Message):
     FIRST_SEQ_FIELD_NUMBER: _builtins.int
     KINDS_FIELD_NUMBER: _builtins.int
     first_seq: _builtins.int
-    """The number that the first op of the snapshot has."""
+    """The sequence number of the first op of the snapshot."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_object_pb2.Kind.ValueType]:
-        """None: every kind and the configuration. Otherwise the answer to a Resync of these kinds, which
-        does not touch assumptions about others.
+        """Empty for all kinds and the configuration. Otherwise this is the answer to a Resync of these
+        kinds, which keeps the assumptions about other kinds.
         """
 
     def __init__(
@@ -389,17 +389,17 @@ Global___SnapshotBegin: _TypeAlias = SnapshotBegin  # noqa: Y015
 
 @_typing.final
 class SnapshotEnd(_message.Message):
-    """The snapshot is whole."""
+    """The snapshot is complete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQ_FIELD_NUMBER: _builtins.int
     DIGESTS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """The number of its last op."""
+    """The sequence number of the last op of the snapshot."""
     @_builtins.property
     def digests(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.KindDigest]:
-        """Of the kinds in the snapshot; compared before anything is decided."""
+        """Digests of the kinds in the snapshot; the core compares them before the next session."""
 
     def __init__(
         self,
@@ -417,8 +417,9 @@ Global___SnapshotEnd: _TypeAlias = SnapshotEnd  # noqa: Y015
 
 @_typing.final
 class Digest(_message.Message):
-    """What the adapter holds, sent now and then. Compared at equal seq only; a kind that differs is
-    asked for by Resync. When two resyncs of a kind fail, the cluster is paused.
+    """Digests of the adapter's objects, sent at intervals. The core compares them at equal seq only, and
+    requests kinds that differ with Resync. After two failed resyncs of a kind, the core pauses the
+    cluster.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -459,12 +460,12 @@ class Welcome(_message.Message):
     core_id: _builtins.str
     """Random, new for every core process."""
     protocol: _builtins.int
-    """The version that is used on this stream."""
+    """The protocol version of this stream."""
     mode: Global___WelcomeMode.ValueType
     resume_after_seq: _builtins.int
-    """The last op that the core applied; 0 when it wants a snapshot."""
+    """The last op that the core has applied; 0 if it requests a snapshot."""
     effective_config_hash: _builtins.str
-    """Of the configuration in use; empty: none was sent yet, and nothing is decided."""
+    """The hash of the configuration in use; empty before the first one, when no session runs."""
     core_version: _builtins.str
     """For people."""
     @_builtins.property
@@ -497,7 +498,7 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
-    """Limits that adapters must keep."""
+    """Limits that apply to adapters."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -507,18 +508,18 @@ class Limits(_message.Message):
     DIGEST_INTERVAL_FIELD_NUMBER: _builtins.int
     SNAPSHOT_TIMEOUT_FIELD_NUMBER: _builtins.int
     max_message_bytes: _builtins.int
-    """Largest serialised message."""
+    """Maximum size of a serialised message."""
     batch_bytes: _builtins.int
-    """Size a batch should have; a single larger op is a batch of its own."""
+    """Target size of a batch; a larger op is sent in a separate batch."""
     credit: _builtins.int
-    """Ops the adapter may send beyond the last acknowledged one, until an Ack says otherwise."""
+    """Number of ops that the adapter may send beyond the last acknowledged one, until the first Ack."""
     @_builtins.property
     def digest_interval(self) -> _duration_pb2.Duration:
-        """How often to send a Digest."""
+        """Interval between Digests."""
 
     @_builtins.property
     def snapshot_timeout(self) -> _duration_pb2.Duration:
-        """How long a snapshot may take from marker to marker."""
+        """Maximum time between the markers of a snapshot."""
 
     def __init__(
         self,
@@ -539,7 +540,7 @@ Global___Limits: _TypeAlias = Limits  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
-    """Ops up to applied_seq have been applied."""
+    """The core has applied all ops up to applied_seq."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -549,14 +550,14 @@ class Ack(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     applied_seq: _builtins.int
     credit: _builtins.int
-    """The adapter may send ops up to number applied_seq + credit."""
+    """The adapter may send ops up to sequence number applied_seq + credit."""
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
-        """Objects that cannot be used, with the numbers of their ops; the stream continues."""
+        """Invalid objects, with the sequence numbers of their ops; the stream continues."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectWarning]:
-        """Fields with values that the core does not know; the objects are in use."""
+        """Fields with unknown values; the core uses the objects."""
 
     def __init__(
         self,
@@ -576,7 +577,7 @@ Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
 class DecisionBatch(_message.Message):
-    """Orders of one session. A session's orders may span several messages, also those of one gang."""
+    """Decisions of one session. Decisions of a session, even of a gang, may be in several messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -586,14 +587,14 @@ class DecisionBatch(_message.Message):
     GANGS_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
-    """Counts the sessions of a cluster."""
+    """The number of the session in the cluster."""
     epoch: _builtins.int
-    """The epoch that the core serves; an adapter of another one ignores the batch."""
+    """The epoch that the core serves; an adapter of another epoch ignores the batch."""
     based_on_seq: _builtins.int
     """The last op that the session saw."""
     @_builtins.property
     def gangs(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Gang]:
-        """The gangs of which this message holds decisions; each message names them anew."""
+        """The gangs with decisions in this message; each message repeats them."""
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Decision]: ...
@@ -616,7 +617,7 @@ Global___DecisionBatch: _TypeAlias = DecisionBatch  # noqa: Y015
 
 @_typing.final
 class StatusBatch(_message.Message):
-    """Statuses and events of one session; only what changed."""
+    """Changed statuses and events of one session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -649,7 +650,7 @@ Global___StatusBatch: _TypeAlias = StatusBatch  # noqa: Y015
 
 @_typing.final
 class Resync(_message.Message):
-    """Asks the adapter to send objects again."""
+    """Requests objects again from the adapter."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -660,11 +661,11 @@ class Resync(_message.Message):
     """For people."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_object_pb2.Kind.ValueType]:
-        """As a snapshot of these kinds."""
+        """Kinds to be sent as a snapshot."""
 
     @_builtins.property
     def objects(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectRef]:
-        """Read afresh, as upserts or tombstones."""
+        """Objects to be read from the cluster again, and sent as upserts or tombstones."""
 
     def __init__(
         self,
@@ -683,7 +684,7 @@ Global___Resync: _TypeAlias = Resync  # noqa: Y015
 
 @_typing.final
 class GoAway(_message.Message):
-    """The core ends the stream. Decisions not yet applied are to be dropped."""
+    """The core ends the stream. The adapter drops decisions that it has not applied."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -717,13 +718,13 @@ class ConfigurationResult(_message.Message):
     EFFECTIVE_CONFIG_HASH_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """The op's number."""
+    """The sequence number of the op."""
     accepted: _builtins.bool
     effective_config_hash: _builtins.str
-    """Of the configuration in use now: this one, or the last good one."""
+    """The hash of the configuration in use: this one, or the last valid one."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_configuration_pb2.ConfigurationProblem]:
-        """Why it was not accepted, and warnings."""
+        """Errors and warnings."""
 
     def __init__(
         self,

@@ -34,25 +34,25 @@ class ClusterServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ClusterServiceAsyncStub: ...
     Connect: _grpc.StreamStreamMultiCallable[_cluster_service_pb2.ConnectRequest, _cluster_service_pb2.ConnectResponse]
-    """One stream per cluster. The adapter sends Hello first and waits for Welcome, which says whether
-    it goes on after a sequence number or sends a snapshot. No message is over 4 MiB. The core
-    stops deciding for a cluster whose stream ended. A stream that was served may end with GoAway
-    and OK, or with an error:
+    """One stream per cluster. The adapter sends Hello first and waits for Welcome. Welcome tells the
+    adapter to continue after a sequence number, or to send a snapshot. A message has at most 4 MiB.
+    The core makes no decisions for a cluster without a stream. An accepted stream may end with
+    GoAway and OK, or with an error:
     * INVALID_ARGUMENT: bytes that are not a ConnectRequest; the first message was not Hello, a later
       one was; a field of Hello is missing; a sequence number below 1 or above 2^53 - 1; an end
       marker without a begin marker.
-    * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the one that is served; a
-      batch where a snapshot is expected.
-    * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
-      number; the core lost its state. Connect again and begin again.
-    * DEADLINE_EXCEEDED: no Hello came in time.
+    * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the served one; a batch
+      although a snapshot is expected.
+    * ABORTED: a gap in the sequence numbers; a wrong sequence number in a snapshot's end marker;
+      the core lost its state. Connect again, and start over.
+    * DEADLINE_EXCEEDED: Hello did not arrive in time.
     * OUT_OF_RANGE: an epoch too far in the future.
     * ALREADY_EXISTS: another adapter is served at the same epoch.
     * UNIMPLEMENTED: no protocol version in common.
-    * RESOURCE_EXHAUSTED: a message, the credit window, the streams or the unfinished snapshots of
-      a peer are over the limit.
+    * RESOURCE_EXHAUSTED: a message, the credit window, or a peer's streams or unfinished snapshots
+      exceed a limit.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid certificate or token, or not for this cluster.
-    * UNAVAILABLE: the core is shutting down or starting; try again, with jitter.
+    * UNAVAILABLE: the core is shutting down or starting; retry with jitter.
     """
 
 @_typing.type_check_only
@@ -61,25 +61,25 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Connect: _aio.StreamStreamMultiCallable[_cluster_service_pb2.ConnectRequest, _cluster_service_pb2.ConnectResponse]  # type: ignore[assignment]
-    """One stream per cluster. The adapter sends Hello first and waits for Welcome, which says whether
-    it goes on after a sequence number or sends a snapshot. No message is over 4 MiB. The core
-    stops deciding for a cluster whose stream ended. A stream that was served may end with GoAway
-    and OK, or with an error:
+    """One stream per cluster. The adapter sends Hello first and waits for Welcome. Welcome tells the
+    adapter to continue after a sequence number, or to send a snapshot. A message has at most 4 MiB.
+    The core makes no decisions for a cluster without a stream. An accepted stream may end with
+    GoAway and OK, or with an error:
     * INVALID_ARGUMENT: bytes that are not a ConnectRequest; the first message was not Hello, a later
       one was; a field of Hello is missing; a sequence number below 1 or above 2^53 - 1; an end
       marker without a begin marker.
-    * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the one that is served; a
-      batch where a snapshot is expected.
-    * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
-      number; the core lost its state. Connect again and begin again.
-    * DEADLINE_EXCEEDED: no Hello came in time.
+    * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the served one; a batch
+      although a snapshot is expected.
+    * ABORTED: a gap in the sequence numbers; a wrong sequence number in a snapshot's end marker;
+      the core lost its state. Connect again, and start over.
+    * DEADLINE_EXCEEDED: Hello did not arrive in time.
     * OUT_OF_RANGE: an epoch too far in the future.
     * ALREADY_EXISTS: another adapter is served at the same epoch.
     * UNIMPLEMENTED: no protocol version in common.
-    * RESOURCE_EXHAUSTED: a message, the credit window, the streams or the unfinished snapshots of
-      a peer are over the limit.
+    * RESOURCE_EXHAUSTED: a message, the credit window, or a peer's streams or unfinished snapshots
+      exceed a limit.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid certificate or token, or not for this cluster.
-    * UNAVAILABLE: the core is shutting down or starting; try again, with jitter.
+    * UNAVAILABLE: the core is shutting down or starting; retry with jitter.
     """
 
 class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -91,25 +91,25 @@ class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_cluster_service_pb2.ConnectRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_cluster_service_pb2.ConnectResponse], _abc.AsyncIterator[_cluster_service_pb2.ConnectResponse]]:
-        """One stream per cluster. The adapter sends Hello first and waits for Welcome, which says whether
-        it goes on after a sequence number or sends a snapshot. No message is over 4 MiB. The core
-        stops deciding for a cluster whose stream ended. A stream that was served may end with GoAway
-        and OK, or with an error:
+        """One stream per cluster. The adapter sends Hello first and waits for Welcome. Welcome tells the
+        adapter to continue after a sequence number, or to send a snapshot. A message has at most 4 MiB.
+        The core makes no decisions for a cluster without a stream. An accepted stream may end with
+        GoAway and OK, or with an error:
         * INVALID_ARGUMENT: bytes that are not a ConnectRequest; the first message was not Hello, a later
           one was; a field of Hello is missing; a sequence number below 1 or above 2^53 - 1; an end
           marker without a begin marker.
-        * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the one that is served; a
-          batch where a snapshot is expected.
-        * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
-          number; the core lost its state. Connect again and begin again.
-        * DEADLINE_EXCEEDED: no Hello came in time.
+        * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the served one; a batch
+          although a snapshot is expected.
+        * ABORTED: a gap in the sequence numbers; a wrong sequence number in a snapshot's end marker;
+          the core lost its state. Connect again, and start over.
+        * DEADLINE_EXCEEDED: Hello did not arrive in time.
         * OUT_OF_RANGE: an epoch too far in the future.
         * ALREADY_EXISTS: another adapter is served at the same epoch.
         * UNIMPLEMENTED: no protocol version in common.
-        * RESOURCE_EXHAUSTED: a message, the credit window, the streams or the unfinished snapshots of
-          a peer are over the limit.
+        * RESOURCE_EXHAUSTED: a message, the credit window, or a peer's streams or unfinished snapshots
+          exceed a limit.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid certificate or token, or not for this cluster.
-        * UNAVAILABLE: the core is shutting down or starting; try again, with jitter.
+        * UNAVAILABLE: the core is shutting down or starting; retry with jitter.
         """
 
 def add_ClusterServiceServicer_to_server(servicer: ClusterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,16 +23,16 @@ class _ConditionStatus:
 class _ConditionStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConditionStatus.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONDITION_STATUS_UNSPECIFIED: _ConditionStatus.ValueType  # 0
-    """Not said, or a value that has no name here."""
+    """Missing, or an unknown value."""
     CONDITION_STATUS_TRUE: _ConditionStatus.ValueType  # 1
     CONDITION_STATUS_FALSE: _ConditionStatus.ValueType  # 2
     CONDITION_STATUS_UNKNOWN: _ConditionStatus.ValueType  # 3
 
 class ConditionStatus(_ConditionStatus, metaclass=_ConditionStatusEnumTypeWrapper):
-    """Whether a condition of an object holds."""
+    """The status of a condition of an object."""
 
 CONDITION_STATUS_UNSPECIFIED: ConditionStatus.ValueType  # 0
-"""Not said, or a value that has no name here."""
+"""Missing, or an unknown value."""
 CONDITION_STATUS_TRUE: ConditionStatus.ValueType  # 1
 CONDITION_STATUS_FALSE: ConditionStatus.ValueType  # 2
 CONDITION_STATUS_UNKNOWN: ConditionStatus.ValueType  # 3

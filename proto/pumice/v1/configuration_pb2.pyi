@@ -30,26 +30,27 @@ class _ShardingModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Sharding
     """Means NONE."""
     SHARDING_MODE_NONE: _ShardingMode.ValueType  # 1
     SHARDING_MODE_HARD: _ShardingMode.ValueType  # 2
-    """Nodes outside the shard fail."""
+    """Nodes outside the shard are infeasible."""
     SHARDING_MODE_SOFT: _ShardingMode.ValueType  # 3
     """Nodes outside the shard are tried last."""
 
 class ShardingMode(_ShardingMode, metaclass=_ShardingModeEnumTypeWrapper):
-    """Whether other schedulers' nodes may be used."""
+    """Whether nodes of other schedulers may be used."""
 
 SHARDING_MODE_UNSPECIFIED: ShardingMode.ValueType  # 0
 """Means NONE."""
 SHARDING_MODE_NONE: ShardingMode.ValueType  # 1
 SHARDING_MODE_HARD: ShardingMode.ValueType  # 2
-"""Nodes outside the shard fail."""
+"""Nodes outside the shard are infeasible."""
 SHARDING_MODE_SOFT: ShardingMode.ValueType  # 3
 """Nodes outside the shard are tried last."""
 Global___ShardingMode: _TypeAlias = ShardingMode  # noqa: Y015
 
 @_typing.final
 class Configuration(_message.Message):
-    """How a cluster is scheduled. It is cluster state: the adapter watches the file or ConfigMap and
-    sends the whole of it as an op, so it is per cluster, recorded, and survives a core restart.
+    """The scheduler configuration of a cluster. It is part of the cluster state: the adapter watches the
+    file or ConfigMap and sends it completely as an op. It is therefore per cluster, is recorded, and
+    survives a restart of the core.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -89,48 +90,48 @@ class Configuration(_message.Message):
     DEVICE_CONFIG_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     scheduler_conf: _builtins.str
-    """The text of Volcano's scheduler configuration file; empty: the built-in default."""
+    """The text of Volcano's scheduler configuration file; empty for the built-in default."""
     default_queue: _builtins.str
-    """The queue of PodGroups that name none. Empty: `default`."""
+    """The queue of PodGroups without a queue. Empty: `default`."""
     eager: _builtins.bool
-    """Start a session early when changes have settled. Absent: true."""
+    """Whether a session starts before its period ends once changes have settled. Absent: true."""
     sharding_mode: Global___ShardingMode.ValueType
     sharding_name: _builtins.str
     """Empty: `volcano`."""
     device_config: _builtins.str
-    """The text of the device-sharing plugins' ConfigMap; empty: built-in defaults."""
+    """The text of the device-sharing plugins' ConfigMap; empty for built-in defaults."""
     source: _builtins.str
-    """Where the adapter found it, such as `ConfigMap volcano-system/volcano-scheduler-configmap`; for
-    people, and no part of the hash.
+    """The origin, such as `ConfigMap volcano-system/volcano-scheduler-configmap`; for people, and not
+    part of the hash.
     """
     @_builtins.property
     def schedule_period(self) -> _duration_pb2.Duration:
-        """Time from one session to the next. Absent: 1 s."""
+        """Interval between sessions. Absent: 1 s."""
 
     @_builtins.property
     def scheduler_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The pods' scheduler names that are ours. None: `volcano`."""
+        """The scheduler names of pods that the core schedules. Empty: `volcano`."""
 
     @_builtins.property
     def gang_bind_deadline(self) -> _duration_pb2.Duration:
-        """How long a gang of which some members were bound and others failed for good may stay short
-        before the bound ones are evicted. Absent: for ever, as in Volcano.
+        """Time after which the bound pods of a gang are evicted if binds of its other pods have failed for
+        good. Absent: never, as in Volcano.
         """
 
     @_builtins.property
     def compat(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of switches of the compatibility page that are on; an unknown one is a problem."""
+        """Enabled switches of the compatibility page; an unknown name is an error."""
 
     @_builtins.property
     def apply_timeout(self) -> _duration_pb2.Duration:
-        """Longest time the adapter takes for one apply call, retries included. A decision without an
-        outcome after twice this time is a fault. Absent: 60 s.
+        """Maximum time of one apply call of the adapter, including retries. A decision without an outcome
+        after twice this time is a fault. Absent: 60 s.
         """
 
     @_builtins.property
     def ignored_provisioners(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Volcano's flags of the same names. Provisioners whose volumes are not counted, beside
-        `rancher.io/local-path` and `hostpath.csi.k8s.io`.
+        """This and the next three fields are Volcano's flags of the same names. These are provisioners whose
+        volumes are not counted, in addition to `rancher.io/local-path` and `hostpath.csi.k8s.io`.
         """
 
     @_builtins.property
@@ -165,7 +166,7 @@ Global___Configuration: _TypeAlias = Configuration  # noqa: Y015
 
 @_typing.final
 class ConfigurationProblem(_message.Message):
-    """Something in a configuration that cannot be used, or that deserves a look."""
+    """An error or a warning about a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -175,15 +176,15 @@ class ConfigurationProblem(_message.Message):
     SUGGESTION_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     line: _builtins.int
-    """Line in the text, from 1; 0: not about one line."""
+    """Line in the text, from 1; 0 if the problem has no line."""
     path: _builtins.str
-    """Where in the structure, such as `tiers[1].plugins[0].name`."""
+    """The path, such as `tiers[1].plugins[0].name`."""
     problem: _builtins.str
     """What is wrong and what is allowed."""
     suggestion: _builtins.str
     """The nearest valid name, if there is one."""
     warning: _builtins.bool
-    """The configuration is used all the same."""
+    """The configuration is valid despite this problem."""
     def __init__(
         self,
         *,

@@ -35,12 +35,12 @@ class _PauseReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PauseReas
     PAUSE_REASON_NO_CONFIGURATION: _PauseReason.ValueType  # 3
     """No valid configuration was sent."""
     PAUSE_REASON_DRIFT: _PauseReason.ValueType  # 4
-    """The adapter and the core hold different objects, and sending them again did not help."""
+    """The adapter and the core have different objects, even after a resync."""
     PAUSE_REASON_LIMIT_EXCEEDED: _PauseReason.ValueType  # 5
-    """The cluster is over a limit."""
+    """The cluster exceeds a limit."""
 
 class PauseReason(_PauseReason, metaclass=_PauseReasonEnumTypeWrapper):
-    """Why a cluster is not scheduled."""
+    """The reason for which a cluster is not scheduled."""
 
 PAUSE_REASON_UNSPECIFIED: PauseReason.ValueType  # 0
 PAUSE_REASON_NO_ADAPTER: PauseReason.ValueType  # 1
@@ -50,14 +50,14 @@ PAUSE_REASON_SNAPSHOT_INCOMPLETE: PauseReason.ValueType  # 2
 PAUSE_REASON_NO_CONFIGURATION: PauseReason.ValueType  # 3
 """No valid configuration was sent."""
 PAUSE_REASON_DRIFT: PauseReason.ValueType  # 4
-"""The adapter and the core hold different objects, and sending them again did not help."""
+"""The adapter and the core have different objects, even after a resync."""
 PAUSE_REASON_LIMIT_EXCEEDED: PauseReason.ValueType  # 5
-"""The cluster is over a limit."""
+"""The cluster exceeds a limit."""
 Global___PauseReason: _TypeAlias = PauseReason  # noqa: Y015
 
 @_typing.final
 class CoreInfo(_message.Message):
-    """What a core says about itself, and about the state of a cluster.
+    """Information about a core, and about the state of a cluster.
 
     A core process.
     """
@@ -71,9 +71,9 @@ class CoreInfo(_message.Message):
     core_id: _builtins.str
     """Random, new for every core process."""
     version: _builtins.str
-    """Of the package."""
+    """The version of the package."""
     compiled_kernel: _builtins.bool
-    """The compiled kernel is in use. Without it sessions decide the same, more slowly."""
+    """Whether the compiled kernel is in use. Without it, decisions are the same, but slower."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -94,7 +94,7 @@ Global___CoreInfo: _TypeAlias = CoreInfo  # noqa: Y015
 
 @_typing.final
 class Pause(_message.Message):
-    """Nothing is scheduled, and why."""
+    """The pause of a cluster: no session runs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -107,11 +107,11 @@ class Pause(_message.Message):
     """In plain language, such as `no valid configuration: nothing is scheduled`."""
     @_builtins.property
     def begin_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when. Absent: since the core started."""
+        """The begin of the pause. Absent: the start of the core."""
 
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_object_pb2.Kind.ValueType]:
-        """The kinds that differ, with DRIFT."""
+        """With DRIFT, the kinds that differ."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ Global___Pause: _TypeAlias = Pause  # noqa: Y015
 
 @_typing.final
 class KindCount(_message.Message):
-    """How many objects of a kind there are."""
+    """The number of objects of a kind."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -28,40 +28,40 @@ class _OutcomeCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutcomeCo
     DESCRIPTOR: _descriptor.EnumDescriptor
     OUTCOME_CODE_UNSPECIFIED: _OutcomeCode.ValueType  # 0
     OUTCOME_CODE_APPLIED: _OutcomeCode.ValueType  # 1
-    """Done, or found done."""
+    """Applied now or before."""
     OUTCOME_CODE_CONFLICT: _OutcomeCode.ValueType  # 2
     """The pod is on another node."""
     OUTCOME_CODE_GONE: _OutcomeCode.ValueType  # 3
-    """The pod is not there any more, or has another uid."""
+    """The pod does not exist any more, or has another uid."""
     OUTCOME_CODE_RETRYING: _OutcomeCode.ValueType  # 4
-    """Not done yet, being tried again: the core does not decide on the pod anew."""
+    """Not applied yet; the adapter retries, and the core makes no new decision for the pod."""
     OUTCOME_CODE_FAILED: _OutcomeCode.ValueType  # 5
-    """Given up, or refused."""
+    """Failed for good, or refused."""
 
 class OutcomeCode(_OutcomeCode, metaclass=_OutcomeCodeEnumTypeWrapper):
     """The result of a decision."""
 
 OUTCOME_CODE_UNSPECIFIED: OutcomeCode.ValueType  # 0
 OUTCOME_CODE_APPLIED: OutcomeCode.ValueType  # 1
-"""Done, or found done."""
+"""Applied now or before."""
 OUTCOME_CODE_CONFLICT: OutcomeCode.ValueType  # 2
 """The pod is on another node."""
 OUTCOME_CODE_GONE: OutcomeCode.ValueType  # 3
-"""The pod is not there any more, or has another uid."""
+"""The pod does not exist any more, or has another uid."""
 OUTCOME_CODE_RETRYING: OutcomeCode.ValueType  # 4
-"""Not done yet, being tried again: the core does not decide on the pod anew."""
+"""Not applied yet; the adapter retries, and the core makes no new decision for the pod."""
 OUTCOME_CODE_FAILED: OutcomeCode.ValueType  # 5
-"""Given up, or refused."""
+"""Failed for good, or refused."""
 Global___OutcomeCode: _TypeAlias = OutcomeCode  # noqa: Y015
 
 @_typing.final
 class Gang(_message.Message):
-    """Decisions. A decision is a proposal: the adapter may refuse it, and reports that by an Outcome.
+    """Decisions. A decision is a proposal: the adapter may refuse it, and reports this with an Outcome.
 
-    The group that decisions belong to; they are applied whole or not at all. The adapter applies
-    nothing of a gang, nor the evictions made for it, until it holds `size` decisions with this id;
-    it forgets an incomplete gang when the stream ends, and refuses the whole gang when the uid or
-    the hash differ from those of the PodGroup that it holds by then.
+    A group of decisions, which are applied all together or not at all. The adapter applies no decision
+    of a gang, and no eviction for it, before it has received `size` decisions with this id. It drops
+    an incomplete gang when the stream ends. It refuses the whole gang if the uid or the hash differs
+    from that of its current PodGroup.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -76,11 +76,11 @@ class Gang(_message.Message):
     job: _builtins.str
     """`namespace/name` of the PodGroup; without one, the uid of the pods' controller or of the pod."""
     pod_group_uid: _builtins.str
-    """Empty: these pods belong together without a PodGroup, and there is none to compare with."""
+    """Empty for pods without a PodGroup, for which there is nothing to compare."""
     spec_hash: _builtins.str
-    """PodGroup.spec_hash of the PodGroup that was decided on."""
+    """PodGroup.spec_hash of the PodGroup at the time of the decision."""
     size: _builtins.int
-    """Decisions with this gang's id, evictions made for it included."""
+    """Number of decisions with this gang's id, including evictions for the gang."""
     def __init__(
         self,
         *,
@@ -100,7 +100,7 @@ Global___Gang: _TypeAlias = Gang  # noqa: Y015
 
 @_typing.final
 class VolumeChoice(_message.Message):
-    """A claim of the pod and where its volume shall come from."""
+    """The volume for a claim of the pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,7 +109,7 @@ class VolumeChoice(_message.Message):
     claim: _builtins.str
     """The claim's name in the pod's namespace."""
     volume_name: _builtins.str
-    """A PersistentVolume; empty: provision a new one for the node."""
+    """A PersistentVolume; empty if a new one is to be provisioned for the node."""
     def __init__(
         self,
         *,
@@ -126,8 +126,8 @@ Global___VolumeChoice: _TypeAlias = VolumeChoice  # noqa: Y015
 
 @_typing.final
 class SharedDevice(_message.Message):
-    """Cards of a device-sharing plugin that were chosen on the node. The bind's annotations hold
-    what the plugin's agent reads.
+    """The chosen devices of a device-sharing plugin on the node. The annotations of the bind contain the
+    input of the plugin's agent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -138,7 +138,7 @@ class SharedDevice(_message.Message):
     type: _builtins.str
     """The device type, such as `GpuShare` or `hamivgpu`."""
     node_lock: _builtins.str
-    """The annotation by which the node is locked before the bind; empty: no lock."""
+    """The annotation that locks the node before the bind; empty for no lock."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -158,7 +158,7 @@ Global___SharedDevice: _TypeAlias = SharedDevice  # noqa: Y015
 
 @_typing.final
 class ResourceClaimChoice(_message.Message):
-    """A ResourceClaim of the pod and the devices it shall get."""
+    """The devices for a ResourceClaim of the pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -172,17 +172,18 @@ class ResourceClaimChoice(_message.Message):
     claim_uid: _builtins.str
     @_builtins.property
     def allocation(self) -> _devices_pb2.DeviceAllocation:
-        """Absent: already allocated, only reserve it for the pod."""
+        """Absent if the claim is already allocated and only has to be reserved for the pod."""
 
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[_devices_pb2.DeviceRequest]:
-        """Not empty: the claim is to be made for the extended resources of the pod, which owns it, with
-        these requests; it has no uid yet. Needs CAPABILITY_EXTENDED_RESOURCE_CLAIMS.
+        """The requests of a claim that the adapter creates for the extended resources of the pod. The pod
+        owns the claim, which has no uid yet. Needs CAPABILITY_EXTENDED_RESOURCE_CLAIMS. Empty for other
+        claims.
         """
 
     @_builtins.property
     def mappings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestMapping]:
-        """Of such a claim: which container gets the devices of which request."""
+        """The containers that get the devices of such a claim, by request."""
 
     def __init__(
         self,
@@ -203,7 +204,7 @@ Global___ResourceClaimChoice: _TypeAlias = ResourceClaimChoice  # noqa: Y015
 
 @_typing.final
 class RequestMapping(_message.Message):
-    """The request of a claim that gives a container its devices of an extended resource."""
+    """The request of a claim that provides a container's devices of an extended resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -268,11 +269,11 @@ class Bind(_message.Message):
     node: _builtins.str
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """To be written together with the binding."""
+        """Annotations of the pod, written together with the binding."""
 
     @_builtins.property
     def volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___VolumeChoice]:
-        """To be bound first. Needs CAPABILITY_VOLUMES."""
+        """Volumes to be bound before the pod. Needs CAPABILITY_VOLUMES."""
 
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedDevice]:
@@ -280,7 +281,7 @@ class Bind(_message.Message):
 
     @_builtins.property
     def resource_claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceClaimChoice]:
-        """To be written first. Needs CAPABILITY_RESOURCE_CLAIMS."""
+        """Allocations to be written before the bind. Needs CAPABILITY_RESOURCE_CLAIMS."""
 
     def __init__(
         self,
@@ -318,11 +319,11 @@ class Evict(_message.Message):
     name: _builtins.str
     uid: _builtins.str
     node: _builtins.str
-    """The node it is on."""
+    """The node of the pod."""
     reason: _builtins.str
     """`preempt`, `reclaim`, `shuffle`, `gangpreempt`, `gangreclaim`, `gang-broken` …"""
     for_job: _builtins.str
-    """`namespace/name` of the job it makes room for; empty: for none."""
+    """`namespace/name` of the job for which the pod is evicted; empty if there is none."""
     def __init__(
         self,
         *,
@@ -343,7 +344,7 @@ Global___Evict: _TypeAlias = Evict  # noqa: Y015
 
 @_typing.final
 class Decision(_message.Message):
-    """One order."""
+    """One decision."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -352,9 +353,9 @@ class Decision(_message.Message):
     BIND_FIELD_NUMBER: _builtins.int
     EVICT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Unique over sessions; what outcomes name."""
+    """Unique over sessions; outcomes refer to it."""
     gang_id: _builtins.str
-    """A gang of the message that holds this decision; empty: applied by itself."""
+    """A gang in the same message; empty for a decision that is applied alone."""
     @_builtins.property
     def bind(self) -> Global___Bind: ...
     @_builtins.property
@@ -379,7 +380,7 @@ Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):
-    """The result of a decision, reported by the adapter; an unknown id is a no-op."""
+    """The adapter's report of the result of a decision; the core ignores an unknown id."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -389,7 +390,7 @@ class Outcome(_message.Message):
     decision_id: _builtins.str
     code: Global___OutcomeCode.ValueType
     reason: _builtins.str
-    """The answer of the cluster, in a line."""
+    """The response of the cluster, in one line."""
     def __init__(
         self,
         *,

@@ -23,9 +23,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Upsert(_message.Message):
-    """What an adapter sends: objects that changed, outcomes of decisions, the configuration.
+    """Changes that an adapter sends: changed objects, outcomes of decisions, and the configuration.
 
-    An object exists: the whole object as it is now.
+    The complete current state of an object.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -35,15 +35,15 @@ class Upsert(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     OBJECT_FIELD_NUMBER: _builtins.int
     kind: _object_pb2.Kind.ValueType
-    """The kind and uid of the object, also where the receiver does not know the kind."""
+    """The kind and uid of the object, even if the receiver does not know the kind."""
     uid: _builtins.str
     revision: _builtins.int
-    """The adapter's revision of the object: above 0, another one for every version it sends of the
-    object within an incarnation. Only digests use it.
+    """The adapter's revision of the object: above 0, and different for every version that it sends in an
+    incarnation. Only digests use it.
     """
     @_builtins.property
     def object(self) -> _object_pb2.ClusterObject:
-        """An object of a kind that the core does not read is ignored."""
+        """The core ignores objects of kinds that it does not read."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ Global___Upsert: _TypeAlias = Upsert  # noqa: Y015
 
 @_typing.final
 class Op(_message.Message):
-    """One change. A batch holds ops of any kind, in the order in which they happened."""
+    """One change. The ops of a batch are in the order of the changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -76,7 +76,7 @@ class Op(_message.Message):
     def upsert(self) -> Global___Upsert: ...
     @_builtins.property
     def tombstone(self) -> _object_pb2.ObjectRef:
-        """The object is gone; an unknown uid is a no-op."""
+        """The object was deleted; the core ignores an unknown uid."""
 
     @_builtins.property
     def outcome(self) -> _decision_pb2.Outcome: ...
@@ -105,8 +105,8 @@ Global___Op: _TypeAlias = Op  # noqa: Y015
 
 @_typing.final
 class PluginData(_message.Message):
-    """What an adapter measured or asked on behalf of a plugin. It replaces what was known under the
-    plugin and name; without values, that is forgotten. It is no part of snapshots and digests: an
+    """Data that an adapter has measured or requested on behalf of a plugin. It replaces the previous data
+    of the plugin and name; without values, it deletes them. It is not part of snapshots and digests: an
     adapter sends it again after each snapshot.
     """
 
@@ -157,10 +157,11 @@ class PluginData(_message.Message):
     NUMBERS_FIELD_NUMBER: _builtins.int
     TEXTS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
-    """The plugin that reads it. `usage` has the measured usage of nodes: the name is the node's, the
-    numbers are `cpu` and `memory` in percent, and `time`, Unix seconds. `deviceshare` has the
-    NPUs of nodes: the name is `npu/` and the node's, the texts are lists of chips such as
-    `huawei.com/Ascend310P` and `huawei.com/Ascend310P-Unhealthy`, and `NodeStatus`.
+    """The plugin that reads the data. For `usage` it is the measured usage of a node: `name` is the
+    name of the node, and the numbers are `cpu` and `memory` in percent, and `time` in Unix seconds.
+    For `deviceshare` it is the NPUs of a node: `name` is `npu/` and the name of the node, and the
+    texts are lists of chips such as `huawei.com/Ascend310P` and `huawei.com/Ascend310P-Unhealthy`,
+    and `NodeStatus`.
     """
     name: _builtins.str
     @_builtins.property
@@ -185,9 +186,9 @@ Global___PluginData: _TypeAlias = PluginData  # noqa: Y015
 
 @_typing.final
 class DeltaBatch(_message.Message):
-    """Ops numbered first_seq, first_seq + 1 … No gaps between batches. A core applies a batch between
-    two sessions, so no session sees half of it; a malformed op is set aside by itself. Inside one
-    incarnation ops that were applied before are skipped, never an error.
+    """Ops with the sequence numbers first_seq, first_seq + 1 …, without gaps between batches. A core applies
+    a batch between two sessions, so no session sees a part of it. The core rejects a malformed op alone.
+    Within an incarnation, the core skips ops that it has applied before; they are not an error.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -196,9 +197,9 @@ class DeltaBatch(_message.Message):
     OPS_FIELD_NUMBER: _builtins.int
     INCARNATION_FIELD_NUMBER: _builtins.int
     first_seq: _builtins.int
-    """From 1 in every incarnation."""
+    """The first sequence number of an incarnation is 1."""
     incarnation: _builtins.str
-    """Empty: that of the stream's Hello. Any other one is FAILED_PRECONDITION."""
+    """Empty or equal to that of the stream's Hello; otherwise FAILED_PRECONDITION."""
     @_builtins.property
     def ops(self) -> _containers.RepeatedCompositeFieldContainer[Global___Op]: ...
     def __init__(
@@ -218,8 +219,8 @@ Global___DeltaBatch: _TypeAlias = DeltaBatch  # noqa: Y015
 
 @_typing.final
 class KindDigest(_message.Message):
-    """Count and sum over the objects of one kind, objects that were set aside included. A core compares
-    the kinds that it reads (Welcome.kinds) and ignores all others.
+    """Count and sum over the objects of one kind, including rejected objects. A core compares the kinds
+    that it reads (Welcome.kinds) and ignores all others.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

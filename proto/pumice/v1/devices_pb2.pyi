@@ -31,20 +31,20 @@ class _DeviceAllocationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_
     """Means EXACT_COUNT."""
     DEVICE_ALLOCATION_MODE_EXACT_COUNT: _DeviceAllocationMode.ValueType  # 1
     DEVICE_ALLOCATION_MODE_ALL: _DeviceAllocationMode.ValueType  # 2
-    """Every device that matches."""
+    """All matching devices."""
 
 class DeviceAllocationMode(_DeviceAllocationMode, metaclass=_DeviceAllocationModeEnumTypeWrapper):
-    """Dynamic resource allocation: claims for devices, the devices there are, and their classes. Opaque
-    driver configuration is not part of it: the adapter copies it when it writes an allocation.
+    """Dynamic resource allocation: claims, slices and classes of devices. Opaque driver configuration is not
+    included; the adapter copies it when it writes an allocation.
 
-    How many devices a request takes.
+    The number of devices that a request gets.
     """
 
 DEVICE_ALLOCATION_MODE_UNSPECIFIED: DeviceAllocationMode.ValueType  # 0
 """Means EXACT_COUNT."""
 DEVICE_ALLOCATION_MODE_EXACT_COUNT: DeviceAllocationMode.ValueType  # 1
 DEVICE_ALLOCATION_MODE_ALL: DeviceAllocationMode.ValueType  # 2
-"""Every device that matches."""
+"""All matching devices."""
 Global___DeviceAllocationMode: _TypeAlias = DeviceAllocationMode  # noqa: Y015
 
 @_typing.final
@@ -88,7 +88,7 @@ class DeviceSubRequest(_message.Message):
     count: _builtins.int
     """Absent: 1."""
     admin_access: _builtins.bool
-    """Access beside the owner's: takes nothing away."""
+    """Administrative access, which does not allocate the devices."""
     @_builtins.property
     def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """CEL expressions over `device`; all must hold."""
@@ -134,11 +134,11 @@ class DeviceRequest(_message.Message):
     """Unique within the claim."""
     @_builtins.property
     def exactly(self) -> Global___DeviceSubRequest:
-        """Either this …"""
+        """The request, unless it has alternatives."""
 
     @_builtins.property
     def first_available(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSubRequest]:
-        """… or alternatives, tried in order."""
+        """Alternatives, tried in order."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ Global___DeviceRequest: _TypeAlias = DeviceRequest  # noqa: Y015
 
 @_typing.final
 class DeviceConstraint(_message.Message):
-    """What the devices of some requests must have in common, or not."""
+    """A constraint on an attribute of the devices of some requests."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -170,7 +170,7 @@ class DeviceConstraint(_message.Message):
     """The qualified name of an attribute that must differ."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Empty: all requests of the claim; `request/alternative` names one alternative."""
+        """Empty for all requests of the claim; `request/alternative` is one alternative."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ Global___DeviceConstraint: _TypeAlias = DeviceConstraint  # noqa: Y015
 
 @_typing.final
 class AllocatedDevice(_message.Message):
-    """One device given to one request."""
+    """A device that is allocated to a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -230,7 +230,7 @@ class AllocatedDevice(_message.Message):
     device: _builtins.str
     admin_access: _builtins.bool
     share_id: _builtins.str
-    """Tells shares of one device apart; empty: the whole device."""
+    """Identifies a share of a device; empty for the whole device."""
     @_builtins.property
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[_selector_pb2.Toleration]: ...
     @_builtins.property
@@ -265,7 +265,7 @@ Global___AllocatedDevice: _TypeAlias = AllocatedDevice  # noqa: Y015
 
 @_typing.final
 class DeviceAllocation(_message.Message):
-    """The devices given to a claim."""
+    """The devices that are allocated to a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -276,7 +276,7 @@ class DeviceAllocation(_message.Message):
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocatedDevice]: ...
     @_builtins.property
     def node_selector(self) -> _selector_pb2.NodeSelector:
-        """Where the claim can be used. Absent: everywhere."""
+        """The nodes that can use the claim. Absent: all nodes."""
 
     @_builtins.property
     def allocation_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -297,7 +297,7 @@ Global___DeviceAllocation: _TypeAlias = DeviceAllocation  # noqa: Y015
 
 @_typing.final
 class ClaimConsumer(_message.Message):
-    """Who uses a claim."""
+    """A consumer of a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -344,7 +344,7 @@ class ResourceClaim(_message.Message):
     namespace: _builtins.str
     name: _builtins.str
     owner_uid: _builtins.str
-    """The controlling owner, the pod if the claim was made from a template."""
+    """The controlling owner, which is the pod if the claim was created from a template."""
     terminating: _builtins.bool
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -354,7 +354,7 @@ class ResourceClaim(_message.Message):
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceConstraint]: ...
     @_builtins.property
     def allocation(self) -> Global___DeviceAllocation:
-        """Absent: not allocated."""
+        """Absent if the claim is not allocated."""
 
     @_builtins.property
     def reserved_for(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClaimConsumer]: ...
@@ -382,8 +382,8 @@ Global___ResourceClaim: _TypeAlias = ResourceClaim  # noqa: Y015
 
 @_typing.final
 class DevicePool(_message.Message):
-    """A pool of devices of one driver; it is complete when as many slices of its newest generation are
-    there as it says.
+    """A pool of devices of one driver. It is complete if the number of slices of its newest generation is
+    `resource_slice_count`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -444,7 +444,7 @@ Global___DeviceAttribute: _TypeAlias = DeviceAttribute  # noqa: Y015
 
 @_typing.final
 class CapacityPolicy(_message.Message):
-    """How much of a capacity a request may take; amounts in thousandths of the unit."""
+    """The allowed requests of a capacity; amounts in thousandths of the unit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -454,14 +454,14 @@ class CapacityPolicy(_message.Message):
     MAX_MILLI_FIELD_NUMBER: _builtins.int
     STEP_MILLI_FIELD_NUMBER: _builtins.int
     default_milli: _builtins.int
-    """What a request that does not say takes."""
+    """The amount for requests without an amount."""
     min_milli: _builtins.int
-    """The range, if any."""
+    """The allowed range, if there is one."""
     max_milli: _builtins.int
     step_milli: _builtins.int
     @_builtins.property
     def valid_values_milli(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The values that may be taken, if not a range."""
+        """The allowed values, if there is no range."""
 
     def __init__(
         self,
@@ -507,7 +507,7 @@ class DeviceCapacity(_message.Message):
     """In thousandths of the unit."""
     @_builtins.property
     def request_policy(self) -> Global___CapacityPolicy:
-        """Absent: taken whole."""
+        """Absent if a request always gets the whole capacity."""
 
     def __init__(
         self,
@@ -525,7 +525,7 @@ Global___DeviceCapacity: _TypeAlias = DeviceCapacity  # noqa: Y015
 
 @_typing.final
 class CounterSet(_message.Message):
-    """Counters that several devices share."""
+    """Counters shared by several devices."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -572,7 +572,7 @@ Global___CounterSet: _TypeAlias = CounterSet  # noqa: Y015
 
 @_typing.final
 class DeviceTaint(_message.Message):
-    """A mark on a device."""
+    """A taint of a device."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -659,10 +659,10 @@ class Device(_message.Message):
     name: _builtins.str
     """Unique within the pool."""
     node_name: _builtins.str
-    """Where it is, when its slice leaves that to each device."""
+    """The nodes of the device, if its slice has per_device_node_selection."""
     all_nodes: _builtins.bool
     binds_to_node: _builtins.bool
-    """The allocation is valid on the chosen node only."""
+    """Whether the allocation is valid on the chosen node only."""
     allow_multiple_allocations: _builtins.bool
     @_builtins.property
     def attributes(self) -> _containers.MessageMap[_builtins.str, Global___DeviceAttribute]:
@@ -672,7 +672,7 @@ class Device(_message.Message):
     def capacity(self) -> _containers.MessageMap[_builtins.str, Global___DeviceCapacity]: ...
     @_builtins.property
     def consumes_counters(self) -> _containers.RepeatedCompositeFieldContainer[Global___CounterSet]:
-        """What it takes of the shared counters, by counter set."""
+        """Consumption of shared counters, by counter set."""
 
     @_builtins.property
     def node_selector(self) -> _selector_pb2.NodeSelector: ...
@@ -727,7 +727,7 @@ class ResourceSlice(_message.Message):
     name: _builtins.str
     driver: _builtins.str
     node_name: _builtins.str
-    """Where the devices are: exactly one of the four."""
+    """The nodes of the devices: exactly one of these four fields is set."""
     all_nodes: _builtins.bool
     per_device_node_selection: _builtins.bool
     @_builtins.property
@@ -775,7 +775,7 @@ class DeviceClass(_message.Message):
     """Never empty, like the name."""
     name: _builtins.str
     extended_resource_name: _builtins.str
-    """The extended resource that stands for one device of the class; empty: none."""
+    """The extended resource that represents one device of the class; empty if there is none."""
     @_builtins.property
     def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """CEL expressions over `device`; all must hold."""

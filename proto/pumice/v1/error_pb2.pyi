@@ -26,15 +26,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_MALFORMED_MESSAGE: _ErrorReason.ValueType  # 1
     """The bytes of a message are not a message of the expected type. INVALID_ARGUMENT."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 2
-    """A field is missing or has a value that is not allowed; BadRequest names it. INVALID_ARGUMENT."""
+    """A field is missing or has an invalid value; BadRequest contains it. INVALID_ARGUMENT."""
     ERROR_REASON_LIMIT_EXCEEDED: _ErrorReason.ValueType  # 3
-    """More than a limit allows; metadata `limit_name`, `limit`, `given`. RESOURCE_EXHAUSTED."""
+    """A limit is exceeded; metadata `limit_name`, `limit`, `given`. RESOURCE_EXHAUSTED."""
     ERROR_REASON_BUSY: _ErrorReason.ValueType  # 4
-    """More at once than a limit allows, for now; metadata as LIMIT_EXCEEDED. RESOURCE_EXHAUSTED."""
+    """A limit of concurrent calls is exceeded for now; metadata as LIMIT_EXCEEDED. RESOURCE_EXHAUSTED."""
     ERROR_REASON_SHUTTING_DOWN: _ErrorReason.ValueType  # 5
-    """The core is about to end. UNAVAILABLE."""
+    """The core is shutting down. UNAVAILABLE."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 6
-    """An error of the core, which the core logged. INTERNAL."""
+    """An internal error, which is in the core's log. INTERNAL."""
     ERROR_REASON_HELLO_MISSING: _ErrorReason.ValueType  # 10
     """The first message of a stream was not Hello. INVALID_ARGUMENT."""
     ERROR_REASON_HELLO_REPEATED: _ErrorReason.ValueType  # 11
@@ -42,84 +42,86 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED: _ErrorReason.ValueType  # 12
     """No protocol version in common; metadata `min_protocol`, `max_protocol` of the core. UNIMPLEMENTED."""
     ERROR_REASON_EPOCH_STALE: _ErrorReason.ValueType  # 13
-    """The epoch is below the one that is served; metadata `served_epoch`. FAILED_PRECONDITION."""
+    """The epoch is below the served one; metadata `served_epoch`. FAILED_PRECONDITION."""
     ERROR_REASON_EPOCH_TAKEN: _ErrorReason.ValueType  # 14
     """Another adapter is served at this epoch; metadata `served_epoch`, `adapter_id`. ALREADY_EXISTS."""
     ERROR_REASON_EPOCH_TOO_HIGH: _ErrorReason.ValueType  # 15
     """The epoch is too far in the future; metadata `latest_epoch`. OUT_OF_RANGE."""
     ERROR_REASON_SEQUENCE_NUMBER_INVALID: _ErrorReason.ValueType  # 16
-    """A sequence number below 1 or above 2^53 - 1; BadRequest names it. INVALID_ARGUMENT."""
+    """A sequence number below 1 or above 2^53 - 1; BadRequest contains it. INVALID_ARGUMENT."""
     ERROR_REASON_SEQUENCE_GAP: _ErrorReason.ValueType  # 17
     """Ops are missing before a batch; metadata `expected_seq`, `given_seq`. ABORTED."""
     ERROR_REASON_INCARNATION_MISMATCH: _ErrorReason.ValueType  # 18
     """A batch of another incarnation than that of the stream's Hello. FAILED_PRECONDITION."""
     ERROR_REASON_SNAPSHOT_EXPECTED: _ErrorReason.ValueType  # 19
-    """A batch before SnapshotBegin, although Welcome asked for a snapshot. FAILED_PRECONDITION."""
+    """A batch before SnapshotBegin, although Welcome requested a snapshot. FAILED_PRECONDITION."""
     ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED: _ErrorReason.ValueType  # 20
-    """A snapshot's marker at a place where it has no meaning. INVALID_ARGUMENT."""
+    """An unexpected marker of a snapshot. INVALID_ARGUMENT."""
     ERROR_REASON_SNAPSHOT_END_MISMATCH: _ErrorReason.ValueType  # 21
-    """SnapshotEnd names another op than the last one; metadata `expected_seq`, `given_seq`. ABORTED."""
+    """SnapshotEnd has a wrong last op; metadata `expected_seq`, `given_seq`. ABORTED."""
     ERROR_REASON_STATE_LOST: _ErrorReason.ValueType  # 22
-    """The core dropped its state of the cluster after an error of its own. ABORTED."""
+    """The core discarded its state of the cluster after an internal error. ABORTED."""
     ERROR_REASON_HELLO_TIMEOUT: _ErrorReason.ValueType  # 23
-    """No Hello came in time. DEADLINE_EXCEEDED."""
+    """Hello did not arrive in time. DEADLINE_EXCEEDED."""
     ERROR_REASON_CERTIFICATE_MISSING: _ErrorReason.ValueType  # 30
-    """The caller showed no certificate. UNAUTHENTICATED."""
+    """The caller has no certificate. UNAUTHENTICATED."""
     ERROR_REASON_TOKEN_INVALID: _ErrorReason.ValueType  # 31
-    """No bearer token, or one that the core does not know. UNAUTHENTICATED."""
+    """No bearer token, or an unknown one. UNAUTHENTICATED."""
     ERROR_REASON_CLUSTER_DENIED: _ErrorReason.ValueType  # 32
     """The certificate is not for this cluster; metadata `cluster`. PERMISSION_DENIED."""
     ERROR_REASON_ROLE_DENIED: _ErrorReason.ValueType  # 33
     """The caller has no role that allows this. PERMISSION_DENIED."""
     ERROR_REASON_CLUSTER_UNKNOWN: _ErrorReason.ValueType  # 40
-    """There is no cluster of this name; metadata `nearest_names`, separated by commas. NOT_FOUND."""
+    """There is no cluster with this name; metadata `nearest_names`, separated by commas. NOT_FOUND."""
     ERROR_REASON_NO_CLUSTER: _ErrorReason.ValueType  # 41
     """No cluster has connected to this core. NOT_FOUND."""
     ERROR_REASON_CLUSTER_NOT_NAMED: _ErrorReason.ValueType  # 42
-    """There are several clusters and none was named; metadata `nearest_names`. INVALID_ARGUMENT."""
+    """The request has no cluster, and there are several; metadata `nearest_names`. INVALID_ARGUMENT."""
     ERROR_REASON_CLUSTER_NOT_READY: _ErrorReason.ValueType  # 43
     """The cluster's snapshot is not complete; metadata `cluster`. UNAVAILABLE."""
     ERROR_REASON_SUBJECT_UNKNOWN: _ErrorReason.ValueType  # 44
     """There is no such job or pod; metadata `nearest_names`. NOT_FOUND."""
     ERROR_REASON_SESSION_NOT_KEPT: _ErrorReason.ValueType  # 45
-    """The session is not kept; metadata `first_session`, `last_session`: those that are. NOT_FOUND."""
+    """The core does not have the session; metadata `first_session`, `last_session` of those that it
+    has. NOT_FOUND.
+    """
     ERROR_REASON_CLUSTER_CONNECTED: _ErrorReason.ValueType  # 46
-    """The cluster has an adapter at this moment; metadata `adapter_id`. FAILED_PRECONDITION."""
+    """An adapter of the cluster is connected; metadata `adapter_id`. FAILED_PRECONDITION."""
     ERROR_REASON_CONFIGURATION_REJECTED: _ErrorReason.ValueType  # 50
-    """The configuration cannot be used; a ConfigurationProblem for each problem. INVALID_ARGUMENT."""
+    """The configuration is invalid; a ConfigurationProblem for each problem. INVALID_ARGUMENT."""
     ERROR_REASON_OBJECTS_REJECTED: _ErrorReason.ValueType  # 51
-    """Objects cannot be used; a RejectedObject for each of them. INVALID_ARGUMENT."""
+    """Objects are invalid; a RejectedObject for each of them. INVALID_ARGUMENT."""
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 52
-    """The request_id was used with other content. ALREADY_EXISTS."""
+    """The request_id was used before with other content. ALREADY_EXISTS."""
     ERROR_REASON_TIME_LIMIT_EXCEEDED: _ErrorReason.ValueType  # 53
-    """The time limit was over before the answer was there. DEADLINE_EXCEEDED."""
+    """The time limit expired before the result was complete. DEADLINE_EXCEEDED."""
     ERROR_REASON_ANSWER_LOST: _ErrorReason.ValueType  # 54
-    """The process that worked on the answer ended. UNAVAILABLE."""
+    """The process that computed the result ended. UNAVAILABLE."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Why a call failed. Every error carries a google.rpc.Status (header `grpc-status-details-bin`) with a
-    google.rpc.ErrorInfo: its `domain` is `pumice.v1`, its `reason` is the name of one of these values
-    without `ERROR_REASON_`, its `metadata` is named at the value. Further details are
-    google.rpc.BadRequest (which field is wrong), google.rpc.RetryInfo (how long to wait), RejectedObject
-    and ConfigurationProblem (one each). Receivers decide by the reason, never by the text. An unknown
-    reason is treated as its status code.
+    """The reason of a failed call. Every error has a google.rpc.Status (header `grpc-status-details-bin`)
+    with a google.rpc.ErrorInfo. Its `domain` is `pumice.v1`, its `reason` is the name of one of these
+    values without `ERROR_REASON_`, and its `metadata` is listed with the value. Further details are
+    google.rpc.BadRequest (the invalid field), google.rpc.RetryInfo (the time before a retry), and one
+    RejectedObject or ConfigurationProblem per problem. Receivers must use the reason, never the text. For
+    an unknown reason they use the status code.
 
-    `advice` is in the metadata of every reason: what the caller can do, for people.
+    The metadata of every reason also has `advice` for the caller, for people.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 ERROR_REASON_MALFORMED_MESSAGE: ErrorReason.ValueType  # 1
 """The bytes of a message are not a message of the expected type. INVALID_ARGUMENT."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 2
-"""A field is missing or has a value that is not allowed; BadRequest names it. INVALID_ARGUMENT."""
+"""A field is missing or has an invalid value; BadRequest contains it. INVALID_ARGUMENT."""
 ERROR_REASON_LIMIT_EXCEEDED: ErrorReason.ValueType  # 3
-"""More than a limit allows; metadata `limit_name`, `limit`, `given`. RESOURCE_EXHAUSTED."""
+"""A limit is exceeded; metadata `limit_name`, `limit`, `given`. RESOURCE_EXHAUSTED."""
 ERROR_REASON_BUSY: ErrorReason.ValueType  # 4
-"""More at once than a limit allows, for now; metadata as LIMIT_EXCEEDED. RESOURCE_EXHAUSTED."""
+"""A limit of concurrent calls is exceeded for now; metadata as LIMIT_EXCEEDED. RESOURCE_EXHAUSTED."""
 ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 5
-"""The core is about to end. UNAVAILABLE."""
+"""The core is shutting down. UNAVAILABLE."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
-"""An error of the core, which the core logged. INTERNAL."""
+"""An internal error, which is in the core's log. INTERNAL."""
 ERROR_REASON_HELLO_MISSING: ErrorReason.ValueType  # 10
 """The first message of a stream was not Hello. INVALID_ARGUMENT."""
 ERROR_REASON_HELLO_REPEATED: ErrorReason.ValueType  # 11
@@ -127,57 +129,59 @@ ERROR_REASON_HELLO_REPEATED: ErrorReason.ValueType  # 11
 ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED: ErrorReason.ValueType  # 12
 """No protocol version in common; metadata `min_protocol`, `max_protocol` of the core. UNIMPLEMENTED."""
 ERROR_REASON_EPOCH_STALE: ErrorReason.ValueType  # 13
-"""The epoch is below the one that is served; metadata `served_epoch`. FAILED_PRECONDITION."""
+"""The epoch is below the served one; metadata `served_epoch`. FAILED_PRECONDITION."""
 ERROR_REASON_EPOCH_TAKEN: ErrorReason.ValueType  # 14
 """Another adapter is served at this epoch; metadata `served_epoch`, `adapter_id`. ALREADY_EXISTS."""
 ERROR_REASON_EPOCH_TOO_HIGH: ErrorReason.ValueType  # 15
 """The epoch is too far in the future; metadata `latest_epoch`. OUT_OF_RANGE."""
 ERROR_REASON_SEQUENCE_NUMBER_INVALID: ErrorReason.ValueType  # 16
-"""A sequence number below 1 or above 2^53 - 1; BadRequest names it. INVALID_ARGUMENT."""
+"""A sequence number below 1 or above 2^53 - 1; BadRequest contains it. INVALID_ARGUMENT."""
 ERROR_REASON_SEQUENCE_GAP: ErrorReason.ValueType  # 17
 """Ops are missing before a batch; metadata `expected_seq`, `given_seq`. ABORTED."""
 ERROR_REASON_INCARNATION_MISMATCH: ErrorReason.ValueType  # 18
 """A batch of another incarnation than that of the stream's Hello. FAILED_PRECONDITION."""
 ERROR_REASON_SNAPSHOT_EXPECTED: ErrorReason.ValueType  # 19
-"""A batch before SnapshotBegin, although Welcome asked for a snapshot. FAILED_PRECONDITION."""
+"""A batch before SnapshotBegin, although Welcome requested a snapshot. FAILED_PRECONDITION."""
 ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED: ErrorReason.ValueType  # 20
-"""A snapshot's marker at a place where it has no meaning. INVALID_ARGUMENT."""
+"""An unexpected marker of a snapshot. INVALID_ARGUMENT."""
 ERROR_REASON_SNAPSHOT_END_MISMATCH: ErrorReason.ValueType  # 21
-"""SnapshotEnd names another op than the last one; metadata `expected_seq`, `given_seq`. ABORTED."""
+"""SnapshotEnd has a wrong last op; metadata `expected_seq`, `given_seq`. ABORTED."""
 ERROR_REASON_STATE_LOST: ErrorReason.ValueType  # 22
-"""The core dropped its state of the cluster after an error of its own. ABORTED."""
+"""The core discarded its state of the cluster after an internal error. ABORTED."""
 ERROR_REASON_HELLO_TIMEOUT: ErrorReason.ValueType  # 23
-"""No Hello came in time. DEADLINE_EXCEEDED."""
+"""Hello did not arrive in time. DEADLINE_EXCEEDED."""
 ERROR_REASON_CERTIFICATE_MISSING: ErrorReason.ValueType  # 30
-"""The caller showed no certificate. UNAUTHENTICATED."""
+"""The caller has no certificate. UNAUTHENTICATED."""
 ERROR_REASON_TOKEN_INVALID: ErrorReason.ValueType  # 31
-"""No bearer token, or one that the core does not know. UNAUTHENTICATED."""
+"""No bearer token, or an unknown one. UNAUTHENTICATED."""
 ERROR_REASON_CLUSTER_DENIED: ErrorReason.ValueType  # 32
 """The certificate is not for this cluster; metadata `cluster`. PERMISSION_DENIED."""
 ERROR_REASON_ROLE_DENIED: ErrorReason.ValueType  # 33
 """The caller has no role that allows this. PERMISSION_DENIED."""
 ERROR_REASON_CLUSTER_UNKNOWN: ErrorReason.ValueType  # 40
-"""There is no cluster of this name; metadata `nearest_names`, separated by commas. NOT_FOUND."""
+"""There is no cluster with this name; metadata `nearest_names`, separated by commas. NOT_FOUND."""
 ERROR_REASON_NO_CLUSTER: ErrorReason.ValueType  # 41
 """No cluster has connected to this core. NOT_FOUND."""
 ERROR_REASON_CLUSTER_NOT_NAMED: ErrorReason.ValueType  # 42
-"""There are several clusters and none was named; metadata `nearest_names`. INVALID_ARGUMENT."""
+"""The request has no cluster, and there are several; metadata `nearest_names`. INVALID_ARGUMENT."""
 ERROR_REASON_CLUSTER_NOT_READY: ErrorReason.ValueType  # 43
 """The cluster's snapshot is not complete; metadata `cluster`. UNAVAILABLE."""
 ERROR_REASON_SUBJECT_UNKNOWN: ErrorReason.ValueType  # 44
 """There is no such job or pod; metadata `nearest_names`. NOT_FOUND."""
 ERROR_REASON_SESSION_NOT_KEPT: ErrorReason.ValueType  # 45
-"""The session is not kept; metadata `first_session`, `last_session`: those that are. NOT_FOUND."""
+"""The core does not have the session; metadata `first_session`, `last_session` of those that it
+has. NOT_FOUND.
+"""
 ERROR_REASON_CLUSTER_CONNECTED: ErrorReason.ValueType  # 46
-"""The cluster has an adapter at this moment; metadata `adapter_id`. FAILED_PRECONDITION."""
+"""An adapter of the cluster is connected; metadata `adapter_id`. FAILED_PRECONDITION."""
 ERROR_REASON_CONFIGURATION_REJECTED: ErrorReason.ValueType  # 50
-"""The configuration cannot be used; a ConfigurationProblem for each problem. INVALID_ARGUMENT."""
+"""The configuration is invalid; a ConfigurationProblem for each problem. INVALID_ARGUMENT."""
 ERROR_REASON_OBJECTS_REJECTED: ErrorReason.ValueType  # 51
-"""Objects cannot be used; a RejectedObject for each of them. INVALID_ARGUMENT."""
+"""Objects are invalid; a RejectedObject for each of them. INVALID_ARGUMENT."""
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 52
-"""The request_id was used with other content. ALREADY_EXISTS."""
+"""The request_id was used before with other content. ALREADY_EXISTS."""
 ERROR_REASON_TIME_LIMIT_EXCEEDED: ErrorReason.ValueType  # 53
-"""The time limit was over before the answer was there. DEADLINE_EXCEEDED."""
+"""The time limit expired before the result was complete. DEADLINE_EXCEEDED."""
 ERROR_REASON_ANSWER_LOST: ErrorReason.ValueType  # 54
-"""The process that worked on the answer ended. UNAVAILABLE."""
+"""The process that computed the result ended. UNAVAILABLE."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

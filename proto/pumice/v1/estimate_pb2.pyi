@@ -30,39 +30,43 @@ class _StartOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StartOut
     DESCRIPTOR: _descriptor.EnumDescriptor
     START_OUTCOME_UNSPECIFIED: _StartOutcome.ValueType  # 0
     START_OUTCOME_STARTED: _StartOutcome.ValueType  # 1
-    """It has started already."""
+    """The job or pod has already started."""
     START_OUTCOME_EXPECTED: _StartOutcome.ValueType  # 2
-    """At `expected_time`."""
+    """The start is expected at `expected_time`."""
     START_OUTCOME_NOT_WITHIN_HORIZON: _StartOutcome.ValueType  # 3
-    """Not within the horizon."""
+    """No start is expected within the horizon."""
     START_OUTCOME_NEVER: _StartOutcome.ValueType  # 4
-    """Not even when everything has ended that is expected to end."""
+    """No start is expected, even after the end of all pods that are expected to end."""
     START_OUTCOME_UNDECIDED: _StartOutcome.ValueType  # 5
-    """Not before `reached_time`, where the limit of sessions or of time ended the run."""
+    """No start is expected before `reached_time`, at which a limit of sessions or time ended the
+    simulation.
+    """
 
 class StartOutcome(_StartOutcome, metaclass=_StartOutcomeEnumTypeWrapper):
-    """When a job starts, as far as it can be estimated: the engine is run forward on a copy of the
-    cluster, with short, likely and long run times of pods.
+    """Estimates of the start of a job, from simulations on a copy of the cluster with short, likely and
+    long run times of pods.
 
-    What is expected of a start.
+    The kind of result of an estimate.
     """
 
 START_OUTCOME_UNSPECIFIED: StartOutcome.ValueType  # 0
 START_OUTCOME_STARTED: StartOutcome.ValueType  # 1
-"""It has started already."""
+"""The job or pod has already started."""
 START_OUTCOME_EXPECTED: StartOutcome.ValueType  # 2
-"""At `expected_time`."""
+"""The start is expected at `expected_time`."""
 START_OUTCOME_NOT_WITHIN_HORIZON: StartOutcome.ValueType  # 3
-"""Not within the horizon."""
+"""No start is expected within the horizon."""
 START_OUTCOME_NEVER: StartOutcome.ValueType  # 4
-"""Not even when everything has ended that is expected to end."""
+"""No start is expected, even after the end of all pods that are expected to end."""
 START_OUTCOME_UNDECIDED: StartOutcome.ValueType  # 5
-"""Not before `reached_time`, where the limit of sessions or of time ended the run."""
+"""No start is expected before `reached_time`, at which a limit of sessions or time ended the
+simulation.
+"""
 Global___StartOutcome: _TypeAlias = StartOutcome  # noqa: Y015
 
 @_typing.final
 class RunTimeBasis(_message.Message):
-    """Pods whose run times mattered, by where the run time comes from."""
+    """The number of pods in an estimate, by the source of their run times."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -75,16 +79,16 @@ class RunTimeBasis(_message.Message):
     annotation_count: _builtins.int
     """The annotation `pumice.sh/run-time` of the pod or its PodGroup."""
     history_count: _builtins.int
-    """Earlier pods of the same job, or of jobs with the same name up to what controllers add to it."""
+    """Earlier pods of the same job, or of jobs with the same name except for generated suffixes."""
     queue_count: _builtins.int
     """Earlier pods of the queue."""
     assumed_count: _builtins.int
-    """Nothing is known, or the pod runs longer than anything that is known."""
+    """An assumption, because no run time is known or the pod already runs longer than all known ones."""
     endless_count: _builtins.int
-    """Pods of services, which are assumed not to end."""
+    """Pods of services, which are assumed to run forever."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Annotations that cannot be read and have no effect, such as `pod team/a: "soon"`."""
+        """Invalid annotations, which are ignored, such as `pod team/a: "soon"`."""
 
     def __init__(
         self,
@@ -125,13 +129,13 @@ class StartEstimate(_message.Message):
     job: _builtins.str
     """`namespace/name` of the PodGroup."""
     pod: _builtins.str
-    """The pod that was asked for; empty: the job, which starts when its minimum of pods has nodes."""
+    """The requested pod; empty for the job, which starts when its minimum of pods has nodes."""
     outcome: Global___StartOutcome.ValueType
     sentence: _builtins.str
-    """In plain language, made from the above."""
+    """A summary of the other fields in plain language."""
     @_builtins.property
     def earliest_time(self) -> _timestamp_pb2.Timestamp:
-        """With short, likely and long run times. Absent: not within the horizon, or not at all."""
+        """The starts with short, likely and long run times. Absent if there is none within the horizon."""
 
     @_builtins.property
     def expected_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -141,17 +145,17 @@ class StartEstimate(_message.Message):
     def horizon(self) -> _duration_pb2.Duration: ...
     @_builtins.property
     def reached_time(self) -> _timestamp_pb2.Timestamp:
-        """Where the run with likely run times ended without a start."""
+        """The end of the simulation with likely run times, if it has no start."""
 
     @_builtins.property
     def basis(self) -> Global___RunTimeBasis: ...
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.Reason]:
-        """Why it still waits at the end of that run."""
+        """The reasons why the job or pod still waits at the end of that simulation."""
 
     @_builtins.property
     def faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Plugins that failed in the runs, with their errors; the runs went on without them."""
+        """Plugins that failed in the simulations, with their errors; the simulations continued without them."""
 
     def __init__(
         self,

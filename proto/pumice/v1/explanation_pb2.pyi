@@ -30,45 +30,45 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     DESCRIPTOR: _descriptor.EnumDescriptor
     STAGE_UNSPECIFIED: _Stage.ValueType  # 0
     STAGE_QUEUE: _Stage.ValueType  # 1
-    """Does its queue exist, and is it open?"""
+    """Whether the queue exists and is open."""
     STAGE_QUOTA: _Stage.ValueType  # 2
-    """Do the namespace's quotas and the queue's capability hold it?"""
+    """Whether the job is within the namespace's quotas and the queue's capability."""
     STAGE_ENQUEUE: _Stage.ValueType  # 3
-    """Was it enqueued?"""
+    """Whether the job was enqueued."""
     STAGE_SHARE: _Stage.ValueType  # 4
-    """Has the queue some of its share left?"""
+    """Whether the queue is below its share."""
     STAGE_GANG: _Stage.ValueType  # 5
-    """Are there enough pods for the gang?"""
+    """Whether there are enough pods for the gang."""
     STAGE_NODES: _Stage.ValueType  # 6
-    """Is there a node for each of them?"""
+    """Whether there is a node for each pod."""
     STAGE_PREEMPTION: _Stage.ValueType  # 7
-    """Can others be evicted for it?"""
+    """Whether other pods can be evicted for the job."""
     STAGE_BINDING: _Stage.ValueType  # 8
-    """Were the decisions carried out?"""
+    """Whether the adapter applied the decisions."""
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
-    """Why a job or pod has its current state, stage by stage.
+    """Explanations of the state of a job or pod, stage by stage.
 
-    The stages on a job's way, in order.
+    The stages of scheduling a job, in order.
     """
 
 STAGE_UNSPECIFIED: Stage.ValueType  # 0
 STAGE_QUEUE: Stage.ValueType  # 1
-"""Does its queue exist, and is it open?"""
+"""Whether the queue exists and is open."""
 STAGE_QUOTA: Stage.ValueType  # 2
-"""Do the namespace's quotas and the queue's capability hold it?"""
+"""Whether the job is within the namespace's quotas and the queue's capability."""
 STAGE_ENQUEUE: Stage.ValueType  # 3
-"""Was it enqueued?"""
+"""Whether the job was enqueued."""
 STAGE_SHARE: Stage.ValueType  # 4
-"""Has the queue some of its share left?"""
+"""Whether the queue is below its share."""
 STAGE_GANG: Stage.ValueType  # 5
-"""Are there enough pods for the gang?"""
+"""Whether there are enough pods for the gang."""
 STAGE_NODES: Stage.ValueType  # 6
-"""Is there a node for each of them?"""
+"""Whether there is a node for each pod."""
 STAGE_PREEMPTION: Stage.ValueType  # 7
-"""Can others be evicted for it?"""
+"""Whether other pods can be evicted for the job."""
 STAGE_BINDING: Stage.ValueType  # 8
-"""Were the decisions carried out?"""
+"""Whether the adapter applied the decisions."""
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 class _StageResult:
@@ -83,7 +83,7 @@ class _StageResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageResu
     STAGE_RESULT_NOT_REACHED: _StageResult.ValueType  # 3
     """An earlier stage held the job back."""
     STAGE_RESULT_NOT_CONFIGURED: _StageResult.ValueType  # 4
-    """Nothing in the configuration asks."""
+    """No action or plugin of the configuration checks this."""
 
 class StageResult(_StageResult, metaclass=_StageResultEnumTypeWrapper):
     """The result of a stage."""
@@ -94,12 +94,12 @@ STAGE_RESULT_HELD_BACK: StageResult.ValueType  # 2
 STAGE_RESULT_NOT_REACHED: StageResult.ValueType  # 3
 """An earlier stage held the job back."""
 STAGE_RESULT_NOT_CONFIGURED: StageResult.ValueType  # 4
-"""Nothing in the configuration asks."""
+"""No action or plugin of the configuration checks this."""
 Global___StageResult: _TypeAlias = StageResult  # noqa: Y015
 
 @_typing.final
 class StageExplanation(_message.Message):
-    """One stage in the last session."""
+    """The result of one stage in the last session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,7 +127,7 @@ Global___StageExplanation: _TypeAlias = StageExplanation  # noqa: Y015
 
 @_typing.final
 class ResourceShortage(_message.Message):
-    """How much of a resource a node lacks; units: see resource.proto."""
+    """A resource of which a node has too little; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -154,7 +154,7 @@ Global___ResourceShortage: _TypeAlias = ResourceShortage  # noqa: Y015
 
 @_typing.final
 class NearestNode(_message.Message):
-    """A node that comes close to fitting."""
+    """A node on which the pod almost fits."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -185,7 +185,7 @@ Global___NearestNode: _TypeAlias = NearestNode  # noqa: Y015
 
 @_typing.final
 class ReasonPeriod(_message.Message):
-    """A reason over time: aggregated, never overwritten."""
+    """A period in which a reason held in every session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -195,14 +195,14 @@ class ReasonPeriod(_message.Message):
     SESSION_COUNT_FIELD_NUMBER: _builtins.int
     CURRENT_FIELD_NUMBER: _builtins.int
     session_count: _builtins.int
-    """Sessions in which it held."""
+    """Number of sessions in which the reason held."""
     current: _builtins.bool
-    """Still holds."""
+    """Whether the reason still holds."""
     @_builtins.property
     def reason(self) -> _reason_pb2.Reason: ...
     @_builtins.property
     def first_seen_time(self) -> _timestamp_pb2.Timestamp:
-        """When it first and last held, without a break."""
+        """The first and last time at which the reason held, without interruption."""
 
     @_builtins.property
     def last_seen_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -225,7 +225,7 @@ Global___ReasonPeriod: _TypeAlias = ReasonPeriod  # noqa: Y015
 
 @_typing.final
 class PluginScore(_message.Message):
-    """What one plugin gave a node."""
+    """The score of a node from one plugin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -293,15 +293,15 @@ class Placement(_message.Message):
     feasible_node_count: _builtins.int
     session: _builtins.int
     action: _builtins.str
-    """The action that placed it."""
+    """The action that placed the pod."""
     decision_id: _builtins.str
     @_builtins.property
     def node(self) -> Global___ScoredNode:
-        """The one chosen."""
+        """The chosen node."""
 
     @_builtins.property
     def runners_up(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoredNode]:
-        """The next best."""
+        """The nodes with the next best scores."""
 
     @_builtins.property
     def decision_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -341,7 +341,7 @@ class Eviction(_message.Message):
     pod: _builtins.str
     node: _builtins.str
     for_job: _builtins.str
-    """`namespace/name`; empty: for none."""
+    """`namespace/name` of the job for which the pod was evicted; empty if there is none."""
     reason: _builtins.str
     session: _builtins.int
     decision_id: _builtins.str
@@ -368,7 +368,7 @@ Global___Eviction: _TypeAlias = Eviction  # noqa: Y015
 
 @_typing.final
 class Explanation(_message.Message):
-    """The whole answer about a job or pod."""
+    """The explanation of a job or pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -386,22 +386,22 @@ class Explanation(_message.Message):
     job: _builtins.str
     """`namespace/name` of the PodGroup."""
     pod: _builtins.str
-    """The pod that was asked for; empty: the job as a whole."""
+    """The requested pod; empty for the whole job."""
     queue: _builtins.str
     phase: _group_pb2.PodGroupPhase.ValueType
     sentence: _builtins.str
-    """In plain language, made from what follows."""
+    """A summary of the following fields in plain language."""
     blocking_pod: _builtins.str
-    """The pod that holds the job back, if one does."""
+    """The pod that blocks the job, if there is one."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageExplanation]: ...
     @_builtins.property
     def nearest_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NearestNode]:
-        """For the blocking pod."""
+        """The nearest nodes for the blocking pod."""
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonPeriod]:
-        """First one first."""
+        """Oldest first."""
 
     @_builtins.property
     def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placement]: ...

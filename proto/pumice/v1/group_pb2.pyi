@@ -31,7 +31,7 @@ class _PodGroupPhase:
 class _PodGroupPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodGroupPhase.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     POD_GROUP_PHASE_UNSPECIFIED: _PodGroupPhase.ValueType  # 0
-    """No scheduler has seen it yet."""
+    """No scheduler has processed the PodGroup yet."""
     POD_GROUP_PHASE_PENDING: _PodGroupPhase.ValueType  # 1
     POD_GROUP_PHASE_INQUEUE: _PodGroupPhase.ValueType  # 2
     POD_GROUP_PHASE_RUNNING: _PodGroupPhase.ValueType  # 3
@@ -39,13 +39,13 @@ class _PodGroupPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodGrou
     POD_GROUP_PHASE_COMPLETED: _PodGroupPhase.ValueType  # 5
 
 class PodGroupPhase(_PodGroupPhase, metaclass=_PodGroupPhaseEnumTypeWrapper):
-    """PodGroups, queues and what else decides which pods may start.
+    """PodGroups, queues, and other objects that decide which pods may start.
 
     The phase of a PodGroup.
     """
 
 POD_GROUP_PHASE_UNSPECIFIED: PodGroupPhase.ValueType  # 0
-"""No scheduler has seen it yet."""
+"""No scheduler has processed the PodGroup yet."""
 POD_GROUP_PHASE_PENDING: PodGroupPhase.ValueType  # 1
 POD_GROUP_PHASE_INQUEUE: PodGroupPhase.ValueType  # 2
 POD_GROUP_PHASE_RUNNING: PodGroupPhase.ValueType  # 3
@@ -67,7 +67,7 @@ class _QueueStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueueState
     QUEUE_STATE_UNKNOWN: _QueueState.ValueType  # 4
 
 class QueueState(_QueueState, metaclass=_QueueStateEnumTypeWrapper):
-    """Whether a queue takes jobs."""
+    """Whether a queue accepts jobs."""
 
 QUEUE_STATE_UNSPECIFIED: QueueState.ValueType  # 0
 """Not written yet."""
@@ -79,7 +79,7 @@ Global___QueueState: _TypeAlias = QueueState  # noqa: Y015
 
 @_typing.final
 class NetworkTopology(_message.Message):
-    """How far over the network's tiers a job may be spread."""
+    """The network topology constraint of a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -87,7 +87,7 @@ class NetworkTopology(_message.Message):
     HIGHEST_TIER_FIELD_NUMBER: _builtins.int
     HIGHEST_TIER_NAME_FIELD_NUMBER: _builtins.int
     hard: _builtins.bool
-    """Absent: true. False: a preference."""
+    """False for a preference. Absent: true."""
     highest_tier: _builtins.int
     highest_tier_name: _builtins.str
     def __init__(
@@ -114,7 +114,7 @@ Global___NetworkTopology: _TypeAlias = NetworkTopology  # noqa: Y015
 
 @_typing.final
 class SubGroupPolicy(_message.Message):
-    """Divides a job's pods into gangs of their own."""
+    """Divides a job's pods into sub-groups, each a gang."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,11 +126,11 @@ class SubGroupPolicy(_message.Message):
     NETWORK_TOPOLOGY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     sub_group_size: _builtins.int
-    """Pods of one sub-group that must start together. Absent: 1."""
+    """Number of pods of a sub-group that must start together. Absent: 1."""
     min_sub_groups: _builtins.int
     @_builtins.property
     def selector(self) -> _selector_pb2.LabelSelector:
-        """Absent: every pod."""
+        """Absent: all pods."""
 
     @_builtins.property
     def match_label_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -347,13 +347,11 @@ class PodGroup(_message.Message):
     spec_hash: _builtins.str
     """Hash of the fields that scheduling reads: minMember, minTaskMember, sub-groups, queue, priority
     class, minResources, topology, scheduling annotations; never status, resourceVersion or
-    generation. Whoever makes this message makes the hash; the core does not look into it, it gives
-    it back in Gang, and the adapter compares it with that of the PodGroup it holds by then.
+    generation. The creator of this message computes the hash. The core only copies it to Gang, and
+    the adapter compares it with the hash of its current PodGroup.
     """
     topology_key: _builtins.str
-    """A label: all pods must be on nodes with the same value of it. Not together with
-    network_topology.
-    """
+    """A node label; all pods must be on nodes with the same value. Excludes network_topology."""
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -362,16 +360,18 @@ class PodGroup(_message.Message):
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def min_task_member(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Role to the least number of its pods."""
+        """Minimum number of pods, by role."""
 
     @_builtins.property
     def min_resources(self) -> _resource_pb2.ResourceList:
-        """Absent: not given, which admits the job without asking; units: see resource.proto."""
+        """Absent if the PodGroup has none; such a job is enqueued without a check. Units: see
+        resource.proto.
+        """
 
     @_builtins.property
     def min_resources_milli(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The same by the names of the object itself, all in thousandths of their unit: what namespace
-        quotas compare.
+        """The same with the names in the Kubernetes object, in thousandths of the units, for comparison with
+        namespace quotas.
         """
 
     @_builtins.property
@@ -380,7 +380,7 @@ class PodGroup(_message.Message):
     def sub_group_policies(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubGroupPolicy]: ...
     @_builtins.property
     def sla_waiting_time(self) -> _duration_pb2.Duration:
-        """Absent: no valid annotation."""
+        """Absent without a valid annotation."""
 
     @_builtins.property
     def status(self) -> Global___PodGroupStatus: ...
@@ -418,7 +418,7 @@ Global___PodGroup: _TypeAlias = PodGroup  # noqa: Y015
 
 @_typing.final
 class NodeGroupAffinity(_message.Message):
-    """The node groups a queue must, should, must not and should not use."""
+    """The node groups that a queue must, should, must not and should not use."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -519,16 +519,16 @@ class Queue(_message.Message):
     parent: _builtins.str
     """Empty: the root."""
     reclaimable: _builtins.bool
-    """Absent: not given, which counts as true."""
+    """Absent: true."""
     state: Global___QueueState.ValueType
-    """Unspecified: not open, except in a ScheduleRequest (see ObjectSet)."""
+    """Unspecified means not open, except in a ScheduleRequest (see ObjectSet)."""
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def capability(self) -> _resource_pb2.ResourceList:
-        """Absent: not given, which is not the same as empty."""
+        """An absent list differs from an empty one."""
 
     @_builtins.property
     def deserved(self) -> _resource_pb2.ResourceList: ...
@@ -606,7 +606,7 @@ Global___PriorityClass: _TypeAlias = PriorityClass  # noqa: Y015
 
 @_typing.final
 class ResourceQuota(_message.Message):
-    """What a namespace may use and uses."""
+    """Limits and usage of a namespace."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -661,7 +661,7 @@ class ResourceQuota(_message.Message):
     name: _builtins.str
     @_builtins.property
     def hard_milli(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """By the quota's own names (`requests.cpu`, `count/pods` …), all in thousandths of their unit."""
+        """By the names in the quota (`requests.cpu`, `count/pods` …), in thousandths of the units."""
 
     @_builtins.property
     def used_milli(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
@@ -733,7 +733,7 @@ Global___Namespace: _TypeAlias = Namespace  # noqa: Y015
 
 @_typing.final
 class PodDisruptionBudget(_message.Message):
-    """How many of some pods may be away at once."""
+    """The number of pods that may be disrupted at the same time."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -752,7 +752,7 @@ class PodDisruptionBudget(_message.Message):
     name: _builtins.str
     disruptions_allowed: _builtins.int
     min_available: _builtins.int
-    """The integer minAvailable, 0 when it is a percentage or not given."""
+    """minAvailable if it is an integer; 0 if it is a percentage or missing."""
     controller_uid: _builtins.str
     @_builtins.property
     def selector(self) -> _selector_pb2.LabelSelector:
@@ -760,7 +760,7 @@ class PodDisruptionBudget(_message.Message):
 
     @_builtins.property
     def disrupted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of pods whose eviction was granted but not yet seen."""
+        """Names of pods whose eviction was granted but has not been observed yet."""
 
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -787,8 +787,8 @@ Global___PodDisruptionBudget: _TypeAlias = PodDisruptionBudget  # noqa: Y015
 
 @_typing.final
 class Workload(_message.Message):
-    """An owner whose pods default topology spread counts: a Service, ReplicaSet, ReplicationController or StatefulSet.
-    The field of ClusterObject that holds it says which.
+    """An owner whose pods count for default topology spread: a Service, ReplicaSet, ReplicationController or
+    StatefulSet. The field of ClusterObject determines the kind.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

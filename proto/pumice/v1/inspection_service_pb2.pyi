@@ -27,7 +27,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ClusterInfo(_message.Message):
-    """A cluster as this core sees it."""
+    """The state of a cluster in this core."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -43,21 +43,21 @@ class ClusterInfo(_message.Message):
     REJECTED_OBJECT_COUNT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     adapter_id: _builtins.str
-    """The adapter that is connected; empty: none is."""
+    """The connected adapter; empty if there is none."""
     adapter_version: _builtins.str
     epoch: _builtins.int
-    """The highest epoch that was served."""
+    """The highest epoch that the core has served."""
     last_session: _builtins.int
-    """The last session and its time. Absent: none ran."""
+    """The last session and its time. Absent if no session has run."""
     rejected_object_count: _builtins.int
-    """Objects that were set aside."""
+    """Number of rejected objects."""
     @_builtins.property
     def connect_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when the adapter is connected. Absent: none is."""
+        """The time at which the adapter connected. Absent if there is none."""
 
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     @_builtins.property
     def last_session_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -138,7 +138,7 @@ Global___ListClustersResponse: _TypeAlias = ListClustersResponse  # noqa: Y015
 
 @_typing.final
 class QueueInfo(_message.Message):
-    """A queue as the last session saw it; units: see resource.proto."""
+    """The state of a queue in the last session; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -231,13 +231,13 @@ class ListQueuesResponse(_message.Message):
     PAUSE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     session: _builtins.int
-    """The last session that ran, and the last op it saw."""
+    """The last session, and the last op before it."""
     based_on_seq: _builtins.int
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueInfo]: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ Global___ListQueuesResponse: _TypeAlias = ListQueuesResponse  # noqa: Y015
 
 @_typing.final
 class JobInfo(_message.Message):
-    """A job as the last session saw it."""
+    """The state of a job in the last session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -310,17 +310,17 @@ class JobInfo(_message.Message):
     succeeded_count: _builtins.int
     failed_count: _builtins.int
     bound_count: _builtins.int
-    """Decided or bound, not running yet."""
+    """Pods that are bound, or for which a bind was decided, and that do not run yet."""
     releasing_count: _builtins.int
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What its pods hold; units: see resource.proto."""
+        """Resources allocated to the job's pods; units: see resource.proto."""
 
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.Reason]:
-        """Why it waits, if it does."""
+        """The reasons why the job waits."""
 
     def __init__(
         self,
@@ -364,7 +364,7 @@ class ListJobsRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     namespace: _builtins.str
-    """Each narrows the list; empty or none: all."""
+    """Filters; an empty one selects all jobs."""
     queue: _builtins.str
     @_builtins.property
     def phases(self) -> _containers.RepeatedScalarFieldContainer[_group_pb2.PodGroupPhase.ValueType]: ...
@@ -402,7 +402,7 @@ class ListJobsResponse(_message.Message):
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobInfo]: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
 
 @_typing.final
 class NodeInfo(_message.Message):
-    """A node as the last session left it; units: see resource.proto."""
+    """The state of a node after the last session; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -539,7 +539,7 @@ class NodeInfo(_message.Message):
     name: _builtins.str
     unschedulable: _builtins.bool
     missing: _builtins.bool
-    """The node was named by a pod but is not there."""
+    """Whether the node does not exist, although a pod refers to it."""
     pod_count: _builtins.int
     @_builtins.property
     def allocatable(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
@@ -547,15 +547,15 @@ class NodeInfo(_message.Message):
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def idle(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """May be negative when the node holds more than it has."""
+        """Negative if the node is overcommitted."""
 
     @_builtins.property
     def releasing(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Held by pods that are being evicted or deleted."""
+        """Resources of pods that are being evicted or deleted."""
 
     @_builtins.property
     def pipelined(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Promised to pods that wait for what is being released."""
+        """Reservations for pods that wait for releasing resources."""
 
     def __init__(
         self,
@@ -619,7 +619,7 @@ class ListNodesResponse(_message.Message):
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeInfo]: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     def __init__(
         self,
@@ -650,7 +650,7 @@ class ListSessionsRequest(_message.Message):
     page_size: _builtins.int
     page_token: _builtins.str
     decided_only: _builtins.bool
-    """Leaves out sessions that decided nothing."""
+    """Omits sessions without decisions."""
     def __init__(
         self,
         *,
@@ -700,11 +700,11 @@ class GetSessionRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     session: _builtins.int
-    """0: the last one."""
+    """0 for the last session."""
     page_size: _builtins.int
-    """Decisions and waits in one page together."""
+    """Maximum number of decisions and waits in a page, together."""
     page_token: _builtins.str
-    """The token names the session; `session` may be 0 with it."""
+    """The token contains the session; `session` may be 0 with it."""
     def __init__(
         self,
         *,
@@ -730,7 +730,7 @@ class GetSessionResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def session(self) -> _session_pb2.SessionDetail:
-        """The summary, and a page of decisions and waits. Faults are in the first page."""
+        """The summary, and a page of decisions and waits. Faults are on the first page."""
 
     def __init__(
         self,
@@ -755,11 +755,11 @@ class WatchSessionsRequest(_message.Message):
     DECIDED_ONLY_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     after_session: _builtins.int
-    """Begin after this session if it is still kept. 0: with the next one. Below 0: with the oldest that
-    is kept.
+    """The stream begins after this session if the core still has it. 0: with the next session. Below 0:
+    with the oldest session that the core has.
     """
     decided_only: _builtins.bool
-    """Leaves out sessions that decided nothing."""
+    """Omits sessions without decisions."""
     def __init__(
         self,
         *,
@@ -782,8 +782,8 @@ class WatchSessionsResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
     skipped_count: _builtins.int
-    """Sessions that ran since the last message and were left out, because they decided nothing or
-    because the watcher was slow.
+    """Number of sessions since the last message that were omitted, because they have no decisions or
+    because the watcher is slow.
     """
     @_builtins.property
     def session(self) -> _session_pb2.SessionDetail: ...
@@ -834,15 +834,15 @@ class GetConfigResponse(_message.Message):
     effective_config_hash: _builtins.str
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration:
-        """What is in use, with every default filled in."""
+        """The configuration in use, with all defaults."""
 
     @_builtins.property
     def accepted_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when it is in use. Absent: none is."""
+        """The time at which the core accepted it. Absent if there is none."""
 
     @_builtins.property
     def rejected(self) -> _configuration_pb2.Configuration:
-        """The last one that was sent and not accepted since; absent: none."""
+        """The last rejected configuration; absent if there is none, or a later one was accepted."""
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_configuration_pb2.ConfigurationProblem]: ...
@@ -850,7 +850,7 @@ class GetConfigResponse(_message.Message):
     def core(self) -> _core_pb2.CoreInfo: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     def __init__(
         self,
@@ -893,7 +893,7 @@ Global___CheckConfigRequest: _TypeAlias = CheckConfigRequest  # noqa: Y015
 
 @_typing.final
 class ConfigurationNote(_message.Message):
-    """What a line of a configuration does."""
+    """The meaning of a line of a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -906,7 +906,7 @@ class ConfigurationNote(_message.Message):
     path: _builtins.str
     meaning: _builtins.str
     page: _builtins.str
-    """The page of the documentation about the plugin or action, below docs/; empty: there is none."""
+    """The documentation page of the plugin or action, relative to docs/; empty if there is none."""
     def __init__(
         self,
         *,
@@ -933,7 +933,7 @@ class CheckConfigResponse(_message.Message):
     CONFIG_HASH_FIELD_NUMBER: _builtins.int
     valid: _builtins.bool
     config_hash: _builtins.str
-    """What it would have once in use; empty unless valid."""
+    """The hash of the configuration; empty unless it is valid."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_configuration_pb2.ConfigurationProblem]:
         """Errors and warnings."""

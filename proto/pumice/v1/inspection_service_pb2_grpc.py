@@ -26,12 +26,13 @@ if _version_not_supported:
 
 
 class InspectionServiceStub:
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -91,19 +92,20 @@ class InspectionServiceStub:
 
 
 class InspectionServiceServicer:
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
     def ListClusters(self, request, context):
-        """The clusters that this core serves or served. Errors: those of all.
+        """The clusters that this core serves or has served. Errors: those of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,29 +119,29 @@ class InspectionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListJobs(self, request, context):
-        """Jobs and what they wait for. Errors: those of all.
+        """Jobs, and the reasons why they wait. Errors: those of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """Nodes and how full they are. Errors: those of all.
+        """Nodes with their resources. Errors: those of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """The last sessions in figures; a core keeps some hundreds. Errors: those of all.
+        """Summaries of the last sessions; a core keeps some hundreds. Errors: those of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
-        * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
+        """One session with its results, in pages: first decisions, then waits. Errors: those of all, and
+        * NOT_FOUND: the core no longer has the session, or it has not run yet; details have the range.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -154,14 +156,14 @@ class InspectionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetConfig(self, request, context):
-        """The configuration in use, and the last one that was refused. Errors: those of all.
+        """The configuration in use, and the last rejected one. Errors: those of all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckConfig(self, request, context):
-        """Whether a configuration could be used, and what each line does. Needs no cluster. Errors:
+        """Checks a configuration, and explains its lines. Needs no cluster. Errors:
         * INVALID_ARGUMENT: the text is over 1 MiB.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token.
         """
@@ -226,12 +228,13 @@ def add_InspectionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class InspectionService:
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.

@@ -27,12 +27,13 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class InspectionServiceStub:
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -43,39 +44,40 @@ class InspectionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> InspectionServiceAsyncStub: ...
     ListClusters: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListClustersRequest, _inspection_service_pb2.ListClustersResponse]
-    """The clusters that this core serves or served. Errors: those of all."""
+    """The clusters that this core serves or has served. Errors: those of all."""
     ListQueues: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListQueuesRequest, _inspection_service_pb2.ListQueuesResponse]
     """Queues with their shares. Errors: those of all."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListJobsRequest, _inspection_service_pb2.ListJobsResponse]
-    """Jobs and what they wait for. Errors: those of all."""
+    """Jobs, and the reasons why they wait. Errors: those of all."""
     ListNodes: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListNodesRequest, _inspection_service_pb2.ListNodesResponse]
-    """Nodes and how full they are. Errors: those of all."""
+    """Nodes with their resources. Errors: those of all."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListSessionsRequest, _inspection_service_pb2.ListSessionsResponse]
-    """The last sessions in figures; a core keeps some hundreds. Errors: those of all."""
+    """Summaries of the last sessions; a core keeps some hundreds. Errors: those of all."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.GetSessionRequest, _inspection_service_pb2.GetSessionResponse]
-    """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
-    * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
+    """One session with its results, in pages: first decisions, then waits. Errors: those of all, and
+    * NOT_FOUND: the core no longer has the session, or it has not run yet; details have the range.
     """
     WatchSessions: _grpc.UnaryStreamMultiCallable[_inspection_service_pb2.WatchSessionsRequest, _inspection_service_pb2.WatchSessionsResponse]
     """Sessions as they end. Errors: those of all, and
     * RESOURCE_EXHAUSTED: too many watchers, or this one reads too slowly; watch again.
     """
     GetConfig: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.GetConfigRequest, _inspection_service_pb2.GetConfigResponse]
-    """The configuration in use, and the last one that was refused. Errors: those of all."""
+    """The configuration in use, and the last rejected one. Errors: those of all."""
     CheckConfig: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.CheckConfigRequest, _inspection_service_pb2.CheckConfigResponse]
-    """Whether a configuration could be used, and what each line does. Needs no cluster. Errors:
+    """Checks a configuration, and explains its lines. Needs no cluster. Errors:
     * INVALID_ARGUMENT: the text is over 1 MiB.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token.
     """
 
 @_typing.type_check_only
 class InspectionServiceAsyncStub(InspectionServiceStub):
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -83,38 +85,39 @@ class InspectionServiceAsyncStub(InspectionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListClusters: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListClustersRequest, _inspection_service_pb2.ListClustersResponse]  # type: ignore[assignment]
-    """The clusters that this core serves or served. Errors: those of all."""
+    """The clusters that this core serves or has served. Errors: those of all."""
     ListQueues: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListQueuesRequest, _inspection_service_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Queues with their shares. Errors: those of all."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListJobsRequest, _inspection_service_pb2.ListJobsResponse]  # type: ignore[assignment]
-    """Jobs and what they wait for. Errors: those of all."""
+    """Jobs, and the reasons why they wait. Errors: those of all."""
     ListNodes: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListNodesRequest, _inspection_service_pb2.ListNodesResponse]  # type: ignore[assignment]
-    """Nodes and how full they are. Errors: those of all."""
+    """Nodes with their resources. Errors: those of all."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListSessionsRequest, _inspection_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """The last sessions in figures; a core keeps some hundreds. Errors: those of all."""
+    """Summaries of the last sessions; a core keeps some hundreds. Errors: those of all."""
     GetSession: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.GetSessionRequest, _inspection_service_pb2.GetSessionResponse]  # type: ignore[assignment]
-    """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
-    * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
+    """One session with its results, in pages: first decisions, then waits. Errors: those of all, and
+    * NOT_FOUND: the core no longer has the session, or it has not run yet; details have the range.
     """
     WatchSessions: _aio.UnaryStreamMultiCallable[_inspection_service_pb2.WatchSessionsRequest, _inspection_service_pb2.WatchSessionsResponse]  # type: ignore[assignment]
     """Sessions as they end. Errors: those of all, and
     * RESOURCE_EXHAUSTED: too many watchers, or this one reads too slowly; watch again.
     """
     GetConfig: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.GetConfigRequest, _inspection_service_pb2.GetConfigResponse]  # type: ignore[assignment]
-    """The configuration in use, and the last one that was refused. Errors: those of all."""
+    """The configuration in use, and the last rejected one. Errors: those of all."""
     CheckConfig: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.CheckConfigRequest, _inspection_service_pb2.CheckConfigResponse]  # type: ignore[assignment]
-    """Whether a configuration could be used, and what each line does. Needs no cluster. Errors:
+    """Checks a configuration, and explains its lines. Needs no cluster. Errors:
     * INVALID_ARGUMENT: the text is over 1 MiB.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token.
     """
 
 class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For people and dashboards: what a core holds and does. Nothing here changes anything.
+    """For people and dashboards: read-only access to the state of a core.
 
-    Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
+    Every request has a cluster; empty means the only one. Lists are paginated and ordered by name (or
     session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
-    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
+    opaque and empty for the first page, and `next_page_token` is empty on the last page. Errors of all
+    rpcs:
+    * INVALID_ARGUMENT: no cluster although there are several; an invalid page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -126,7 +129,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.ListClustersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.ListClustersResponse, _abc.Awaitable[_inspection_service_pb2.ListClustersResponse]]:
-        """The clusters that this core serves or served. Errors: those of all."""
+        """The clusters that this core serves or has served. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def ListQueues(
@@ -142,7 +145,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.ListJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.ListJobsResponse, _abc.Awaitable[_inspection_service_pb2.ListJobsResponse]]:
-        """Jobs and what they wait for. Errors: those of all."""
+        """Jobs, and the reasons why they wait. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def ListNodes(
@@ -150,7 +153,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.ListNodesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.ListNodesResponse, _abc.Awaitable[_inspection_service_pb2.ListNodesResponse]]:
-        """Nodes and how full they are. Errors: those of all."""
+        """Nodes with their resources. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def ListSessions(
@@ -158,7 +161,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.ListSessionsResponse, _abc.Awaitable[_inspection_service_pb2.ListSessionsResponse]]:
-        """The last sessions in figures; a core keeps some hundreds. Errors: those of all."""
+        """Summaries of the last sessions; a core keeps some hundreds. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def GetSession(
@@ -166,8 +169,8 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.GetSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.GetSessionResponse, _abc.Awaitable[_inspection_service_pb2.GetSessionResponse]]:
-        """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
-        * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
+        """One session with its results, in pages: first decisions, then waits. Errors: those of all, and
+        * NOT_FOUND: the core no longer has the session, or it has not run yet; details have the range.
         """
 
     @_abc_1.abstractmethod
@@ -186,7 +189,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.GetConfigRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.GetConfigResponse, _abc.Awaitable[_inspection_service_pb2.GetConfigResponse]]:
-        """The configuration in use, and the last one that was refused. Errors: those of all."""
+        """The configuration in use, and the last rejected one. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def CheckConfig(
@@ -194,7 +197,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.CheckConfigRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.CheckConfigResponse, _abc.Awaitable[_inspection_service_pb2.CheckConfigResponse]]:
-        """Whether a configuration could be used, and what each line does. Needs no cluster. Errors:
+        """Checks a configuration, and explains its lines. Needs no cluster. Errors:
         * INVALID_ARGUMENT: the text is over 1 MiB.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token.
         """

@@ -32,18 +32,18 @@ class _ProblemSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Probl
     DESCRIPTOR: _descriptor.EnumDescriptor
     PROBLEM_SEVERITY_UNSPECIFIED: _ProblemSeverity.ValueType  # 0
     PROBLEM_SEVERITY_ERROR: _ProblemSeverity.ValueType  # 1
-    """What it is about was left out."""
+    """The object or part with the problem was ignored."""
     PROBLEM_SEVERITY_WARNING: _ProblemSeverity.ValueType  # 2
-    """What it is about was used, perhaps not as it was meant."""
+    """The object or part was used, but perhaps not as intended."""
 
 class ProblemSeverity(_ProblemSeverity, metaclass=_ProblemSeverityEnumTypeWrapper):
-    """How much a problem matters."""
+    """The severity of a problem."""
 
 PROBLEM_SEVERITY_UNSPECIFIED: ProblemSeverity.ValueType  # 0
 PROBLEM_SEVERITY_ERROR: ProblemSeverity.ValueType  # 1
-"""What it is about was left out."""
+"""The object or part with the problem was ignored."""
 PROBLEM_SEVERITY_WARNING: ProblemSeverity.ValueType  # 2
-"""What it is about was used, perhaps not as it was meant."""
+"""The object or part was used, but perhaps not as intended."""
 Global___ProblemSeverity: _TypeAlias = ProblemSeverity  # noqa: Y015
 
 class _JobVerdict:
@@ -55,63 +55,63 @@ class _JobVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobVerdict
     JOB_VERDICT_UNSPECIFIED: _JobVerdict.ValueType  # 0
     """Newer than this schema, or not determined because of a limit; `pending_count` is set."""
     JOB_VERDICT_PLACED: _JobVerdict.ValueType  # 1
-    """All of its pods have a node."""
+    """All pods have a node."""
     JOB_VERDICT_PARTLY_PLACED: _JobVerdict.ValueType  # 2
-    """Enough of its pods have a node for the job to run; others wait."""
+    """Enough pods have a node for the job to run; others wait."""
     JOB_VERDICT_AFTER_EVICTIONS: _JobVerdict.ValueType  # 3
-    """It would start when the pods are gone that would be evicted for it."""
+    """The job would start after the eviction of other pods."""
     JOB_VERDICT_NOT_NOW: _JobVerdict.ValueType  # 4
-    """It waits: it would fit if the cluster were empty, or with volumes or devices that others hold."""
+    """The job waits. It would fit in the empty cluster, or with volumes or devices that others use."""
     JOB_VERDICT_AT_LIMIT: _JobVerdict.ValueType  # 5
-    """It waits while its queue, a queue above it or its namespace is at its limit."""
+    """The job waits because its queue, an ancestor queue or its namespace is at its limit."""
     JOB_VERDICT_ABOVE_LIMIT: _JobVerdict.ValueType  # 6
-    """It asks for more than its queue, a queue above it or its namespace may have at all."""
+    """The job requests more than the limit of its queue, an ancestor queue or its namespace."""
     JOB_VERDICT_NEVER_FITS: _JobVerdict.ValueType  # 7
-    """It does not fit on the nodes of the cluster, even if they were empty."""
+    """The job does not fit on the nodes of the cluster, even if they were empty."""
     JOB_VERDICT_HELD: _JobVerdict.ValueType  # 8
-    """Something must be changed first: a queue is missing or not open, pods are missing or have a
-    scheduling gate, a plugin failed.
+    """The job needs a change first: a queue is missing or not open, pods are missing or have a
+    scheduling gate, or a plugin failed.
     """
     JOB_VERDICT_NOT_EXAMINED: _JobVerdict.ValueType  # 9
-    """No session looks at it: its pods are another scheduler's, or in no PodGroup."""
+    """No session considers the job: its pods have another scheduler, or no PodGroup."""
     JOB_VERDICT_INVALID: _JobVerdict.ValueType  # 10
-    """Objects of it were left out; problems name them."""
+    """Some objects of the job were ignored; `problems` lists them."""
 
 class JobVerdict(_JobVerdict, metaclass=_JobVerdictEnumTypeWrapper):
-    """What would become of a job."""
+    """The result of a job."""
 
 JOB_VERDICT_UNSPECIFIED: JobVerdict.ValueType  # 0
 """Newer than this schema, or not determined because of a limit; `pending_count` is set."""
 JOB_VERDICT_PLACED: JobVerdict.ValueType  # 1
-"""All of its pods have a node."""
+"""All pods have a node."""
 JOB_VERDICT_PARTLY_PLACED: JobVerdict.ValueType  # 2
-"""Enough of its pods have a node for the job to run; others wait."""
+"""Enough pods have a node for the job to run; others wait."""
 JOB_VERDICT_AFTER_EVICTIONS: JobVerdict.ValueType  # 3
-"""It would start when the pods are gone that would be evicted for it."""
+"""The job would start after the eviction of other pods."""
 JOB_VERDICT_NOT_NOW: JobVerdict.ValueType  # 4
-"""It waits: it would fit if the cluster were empty, or with volumes or devices that others hold."""
+"""The job waits. It would fit in the empty cluster, or with volumes or devices that others use."""
 JOB_VERDICT_AT_LIMIT: JobVerdict.ValueType  # 5
-"""It waits while its queue, a queue above it or its namespace is at its limit."""
+"""The job waits because its queue, an ancestor queue or its namespace is at its limit."""
 JOB_VERDICT_ABOVE_LIMIT: JobVerdict.ValueType  # 6
-"""It asks for more than its queue, a queue above it or its namespace may have at all."""
+"""The job requests more than the limit of its queue, an ancestor queue or its namespace."""
 JOB_VERDICT_NEVER_FITS: JobVerdict.ValueType  # 7
-"""It does not fit on the nodes of the cluster, even if they were empty."""
+"""The job does not fit on the nodes of the cluster, even if they were empty."""
 JOB_VERDICT_HELD: JobVerdict.ValueType  # 8
-"""Something must be changed first: a queue is missing or not open, pods are missing or have a
-scheduling gate, a plugin failed.
+"""The job needs a change first: a queue is missing or not open, pods are missing or have a
+scheduling gate, or a plugin failed.
 """
 JOB_VERDICT_NOT_EXAMINED: JobVerdict.ValueType  # 9
-"""No session looks at it: its pods are another scheduler's, or in no PodGroup."""
+"""No session considers the job: its pods have another scheduler, or no PodGroup."""
 JOB_VERDICT_INVALID: JobVerdict.ValueType  # 10
-"""Objects of it were left out; problems name them."""
+"""Some objects of the job were ignored; `problems` lists them."""
 Global___JobVerdict: _TypeAlias = JobVerdict  # noqa: Y015
 
 @_typing.final
 class Manifest(_message.Message):
-    """What would become of the jobs of a request, and what is wrong with the request.
+    """Results for the jobs of a request, and problems of the request.
 
-    Kubernetes objects as people write them. The core translates them: workloads get the pods and
-    PodGroups that their controllers would create, and amounts have the units of Kubernetes.
+    Kubernetes objects in YAML or JSON. The core translates them: workloads get the pods and PodGroups
+    that their controllers would create, and amounts have the units of Kubernetes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -119,9 +119,9 @@ class Manifest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     source: _builtins.str
-    """Where the text comes from, such as the path of a file; problems name it."""
+    """The origin of the text, such as the path of a file; problems contain it."""
     text: _builtins.str
-    """YAML or JSON: one or more documents, lists among them."""
+    """One or more documents, which may be lists."""
     def __init__(
         self,
         *,
@@ -138,7 +138,7 @@ Global___Manifest: _TypeAlias = Manifest  # noqa: Y015
 
 @_typing.final
 class RequestProblem(_message.Message):
-    """Something in a request that is wrong or has no effect."""
+    """An error in a request, or a part without effect."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -151,8 +151,8 @@ class RequestProblem(_message.Message):
     ALLOWED_FIELD_NUMBER: _builtins.int
     severity: Global___ProblemSeverity.ValueType
     source: _builtins.str
-    """The manifest and the line where the document begins, with the index in a list: `job.yaml:12`,
-    `job.yaml:1 items[3]`. Empty: a part of the request that is not a manifest.
+    """The manifest and the first line of the document, with the index in a list: `job.yaml:12`,
+    `job.yaml:1 items[3]`. Empty for a part of the request that is not a manifest.
     """
     kind: _builtins.str
     """The kind of the object, such as `Job`."""
@@ -161,9 +161,9 @@ class RequestProblem(_message.Message):
     field: _builtins.str
     """The field of the object, such as `spec.tasks[0].template.spec.containers[0].resources`."""
     problem: _builtins.str
-    """What is wrong, or what was done."""
+    """The error, or the assumption that was made."""
     allowed: _builtins.str
-    """What is allowed, where that can be listed."""
+    """The allowed values, if they can be listed."""
     def __init__(
         self,
         *,
@@ -185,7 +185,7 @@ Global___RequestProblem: _TypeAlias = RequestProblem  # noqa: Y015
 
 @_typing.final
 class ObjectKey(_message.Message):
-    """Names an object by kind and name."""
+    """Identifies an object by kind and name."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,7 +238,7 @@ Global___PlacedPod: _TypeAlias = PlacedPod  # noqa: Y015
 
 @_typing.final
 class Shortage(_message.Message):
-    """A resource of which a job or pod wants more than there is; units: see resource.proto."""
+    """A resource of which a job or pod requests too much; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -253,21 +253,21 @@ class Shortage(_message.Message):
     LARGEST_NODE_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     wanted: _builtins.int
-    """What the pod asks for; for a queue or namespace what is asked for there."""
+    """The request of the pod, or the total request in the queue or namespace."""
     free: _builtins.int
-    """What is free on the node or within the limit."""
+    """The free amount on the node or within the limit."""
     limit: _builtins.int
-    """What the node has in all, or what the queue or namespace may have."""
+    """The total of the node, or the limit of the queue or namespace."""
     pod: _builtins.str
-    """The pod that wants it; empty: the job."""
+    """The requesting pod; empty for the job."""
     node: _builtins.str
     """The nearest node for the pod."""
     queue: _builtins.str
     quota: _builtins.str
     """The ResourceQuota, as `namespace/name`."""
     largest_node: _builtins.str
-    """Of all nodes the one that has most of the resource; even empty it has too little. Empty: no
-    node has any.
+    """The node with the largest total of the resource, which is too small. Empty if no node has the
+    resource.
     """
     def __init__(
         self,
@@ -294,7 +294,7 @@ Global___Shortage: _TypeAlias = Shortage  # noqa: Y015
 
 @_typing.final
 class JobResult(_message.Message):
-    """What would become of one job."""
+    """The result of one job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -310,34 +310,34 @@ class JobResult(_message.Message):
     EXPLANATION_FIELD_NUMBER: _builtins.int
     START_ESTIMATE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    """`namespace/name` of the PodGroup, or of a pod that is in none."""
+    """`namespace/name` of the PodGroup, or of a pod without a PodGroup."""
     queue: _builtins.str
     verdict: Global___JobVerdict.ValueType
     sentence: _builtins.str
-    """In plain language, made from what follows."""
+    """A summary of the following fields in plain language."""
     pending_count: _builtins.int
-    """Pods of the job that stay pending."""
+    """Number of pods of the job that stay pending."""
     @_builtins.property
     def placed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacedPod]:
         """The pods that would be bound."""
 
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.Reason]:
-        """Why they do, with the amounts of limits."""
+        """The reasons why they stay pending, with the amounts of limits."""
 
     @_builtins.property
     def shortages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortage]: ...
     @_builtins.property
     def evictions(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Evict]:
-        """Pods that would be evicted for it."""
+        """Pods that would be evicted for the job."""
 
     @_builtins.property
     def explanation(self) -> _explanation_pb2.Explanation:
-        """Of a job that waits: stage by stage, and the nearest nodes. It has no history."""
+        """The explanation of a waiting job, with the nearest nodes and without history."""
 
     @_builtins.property
     def start_estimate(self) -> _estimate_pb2.StartEstimate:
-        """When it starts, where the request has a horizon."""
+        """The estimated start, if the request has a horizon."""
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ class Node(_message.Message):
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[_selector_pb2.Taint]: ...
     @_builtins.property
     def allocatable(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the node itself publishes, without the oversubscription below; units: see resource.proto."""
+        """The amounts in the node's status, without the oversubscription below; units: see resource.proto."""
 
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...

@@ -57,8 +57,8 @@ class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Kind.ValueType],
     KIND_NODE_SHARD: _Kind.ValueType  # 25
 
 class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
-    """The kinds of objects that a cluster is made of. A core ignores objects of a kind that it does not
-    read, and leaves that kind out of digests.
+    """The kinds of objects in a cluster. A core ignores objects of kinds that it does not read, and omits
+    these kinds from digests.
     """
 
 KIND_UNSPECIFIED: Kind.ValueType  # 0
@@ -91,7 +91,7 @@ Global___Kind: _TypeAlias = Kind  # noqa: Y015
 
 @_typing.final
 class ClusterObject(_message.Message):
-    """One object, whole. The number of the field that is set is the number of its Kind."""
+    """One complete object. The number of the set field is the number of its Kind."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -211,7 +211,7 @@ Global___ClusterObject: _TypeAlias = ClusterObject  # noqa: Y015
 
 @_typing.final
 class ObjectRef(_message.Message):
-    """Names one object for ever: a uid is never used again."""
+    """Identifies an object; a uid is never reused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -235,8 +235,8 @@ Global___ObjectRef: _TypeAlias = ObjectRef  # noqa: Y015
 
 @_typing.final
 class ObjectWarning(_message.Message):
-    """A field of an object that holds a value which the core does not know. The core takes the value for
-    unspecified; the object is in use.
+    """A field of an object with an unknown value. The core treats the value as unspecified and uses the
+    object.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -248,7 +248,7 @@ class ObjectWarning(_message.Message):
     FIELD_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """The op that held it; 0 where there is no stream."""
+    """The op with the object; 0 without a stream."""
     kind: Global___Kind.ValueType
     uid: _builtins.str
     key: _builtins.str
@@ -256,7 +256,7 @@ class ObjectWarning(_message.Message):
     field: _builtins.str
     """The field, such as `spec.tolerations[0].operator`."""
     message: _builtins.str
-    """What is wrong with it, and what the core makes of it."""
+    """The problem, and the effect of the value."""
     def __init__(
         self,
         *,
@@ -277,9 +277,7 @@ Global___ObjectWarning: _TypeAlias = ObjectWarning  # noqa: Y015
 
 @_typing.final
 class RejectedObject(_message.Message):
-    """An object that was set aside, and why. Its last good version stays in use until a good one or a
-    tombstone comes.
-    """
+    """A rejected object. The core uses its last valid version until a valid one or a tombstone arrives."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -290,15 +288,15 @@ class RejectedObject(_message.Message):
     FIELD_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """The op that held it; 0 where there is no stream."""
+    """The op with the object; 0 without a stream."""
     kind: Global___Kind.ValueType
     uid: _builtins.str
     key: _builtins.str
     """`namespace/name`, or the name."""
     field: _builtins.str
-    """The field that is wrong, such as `spec.requests[cpu]`."""
+    """The invalid field, such as `spec.requests[cpu]`."""
     reason: _builtins.str
-    """What is wrong with it and what is allowed."""
+    """The problem, and the allowed values."""
     def __init__(
         self,
         *,

@@ -36,10 +36,10 @@ class _PodPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodPhase.Val
     POD_PHASE_SUCCEEDED: _PodPhase.ValueType  # 3
     POD_PHASE_FAILED: _PodPhase.ValueType  # 4
     POD_PHASE_UNKNOWN: _PodPhase.ValueType  # 5
-    """Unknown, or a phase that has no name here."""
+    """The phase Unknown, or any other phase."""
 
 class PodPhase(_PodPhase, metaclass=_PodPhaseEnumTypeWrapper):
-    """The phase the kubelet last reported."""
+    """The phase that the kubelet last reported."""
 
 POD_PHASE_UNSPECIFIED: PodPhase.ValueType  # 0
 """Means PENDING: a new pod."""
@@ -48,7 +48,7 @@ POD_PHASE_RUNNING: PodPhase.ValueType  # 2
 POD_PHASE_SUCCEEDED: PodPhase.ValueType  # 3
 POD_PHASE_FAILED: PodPhase.ValueType  # 4
 POD_PHASE_UNKNOWN: PodPhase.ValueType  # 5
-"""Unknown, or a phase that has no name here."""
+"""The phase Unknown, or any other phase."""
 Global___PodPhase: _TypeAlias = PodPhase  # noqa: Y015
 
 class _PortProtocol:
@@ -75,7 +75,7 @@ Global___PortProtocol: _TypeAlias = PortProtocol  # noqa: Y015
 
 @_typing.final
 class HostPort(_message.Message):
-    """A port of the node that the pod wants for itself."""
+    """A port of the node that the pod uses."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -129,7 +129,7 @@ Global___WeightedNodeTerm: _TypeAlias = WeightedNodeTerm  # noqa: Y015
 
 @_typing.final
 class PodAffinityTerm(_message.Message):
-    """Pods to be near to, or away from, within one value of the topology key."""
+    """Pods with which a pod must or must not share the value of the topology key."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -147,11 +147,11 @@ class PodAffinityTerm(_message.Message):
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With no namespaces and no namespace selector: the namespace of the pod that has the term."""
+        """Without namespaces and namespace selector, this is the namespace of the pod with the term."""
 
     @_builtins.property
     def namespace_selector(self) -> _selector_pb2.LabelSelector:
-        """Adds the namespaces it selects; empty selects all of them."""
+        """Adds the selected namespaces; an empty selector selects all."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ Global___PodAffinityTerm: _TypeAlias = PodAffinityTerm  # noqa: Y015
 
 @_typing.final
 class WeightedPodAffinityTerm(_message.Message):
-    """A preference to be near to, or away from, some pods."""
+    """A preference for or against sharing the value of the topology key with some pods."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -196,7 +196,7 @@ Global___WeightedPodAffinityTerm: _TypeAlias = WeightedPodAffinityTerm  # noqa: 
 
 @_typing.final
 class SpreadConstraint(_message.Message):
-    """How unevenly matching pods may be distributed over the values of a topology key."""
+    """A limit of the uneven distribution of matching pods over the values of a topology key."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -259,7 +259,7 @@ class PodVolume(_message.Message):
     claim_name: _builtins.str
     """The claim's name in the pod's namespace."""
     ephemeral: _builtins.bool
-    """The claim is made for this pod and must be owned by it."""
+    """Whether the claim is created for this pod, which must own it."""
     def __init__(
         self,
         *,
@@ -285,7 +285,7 @@ class PodResourceClaim(_message.Message):
     name: _builtins.str
     """The name inside the pod."""
     claim_name: _builtins.str
-    """The ResourceClaim in the pod's namespace; empty until one made from a template exists."""
+    """The ResourceClaim in the pod's namespace; empty while one from a template does not exist yet."""
     def __init__(
         self,
         *,
@@ -302,7 +302,7 @@ Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
 
 @_typing.final
 class ContainerResources(_message.Message):
-    """What one container asks for by itself."""
+    """The resources of one container."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -353,12 +353,12 @@ class ContainerResources(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SIDECAR_FIELD_NUMBER: _builtins.int
     init: _builtins.bool
-    """An init container, sidecars included."""
+    """Whether this is an init container or a sidecar."""
     milli_cpu: _builtins.int
-    """The cpu that it requests, in thousandths of a core."""
+    """The CPU request in thousandths of a core."""
     name: _builtins.str
     sidecar: _builtins.bool
-    """An init container that runs beside the regular ones."""
+    """Whether this is an init container that runs along with the regular ones."""
     @_builtins.property
     def limits(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The limits of extended resources; units: see resource.proto."""
@@ -387,7 +387,7 @@ Global___ContainerResources: _TypeAlias = ContainerResources  # noqa: Y015
 
 @_typing.final
 class PodSpec(_message.Message):
-    """All that decides where a pod may go. Work is shared between pods with equal specs, so fields that
+    """All fields that determine the placement of a pod. Pods with equal specs share work, so fields that
     differ between pods of one template are in Pod.
     """
 
@@ -462,42 +462,42 @@ class PodSpec(_message.Message):
     LIMIT_MILLI_CPU_FIELD_NUMBER: _builtins.int
     LIMIT_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     non_zero_milli_cpu: _builtins.int
-    """The same two again, with 100 thousandths of a core and 200 MiB for each container that asks for
-    none.
+    """The total CPU and memory requests, with 100 thousandths of a core and 200 MiB for each container
+    without a request.
     """
     non_zero_memory_bytes: _builtins.int
     container_milli_cpu: _builtins.int
-    """The same two of the containers and the overhead alone, for a pod with pod-level resources: the
-    scores of least and most requested leave these out. Absent: as above.
+    """The same without pod-level resources, which the scores of least and most requested ignore.
+    Absent if the pod has no pod-level resources.
     """
     container_memory_bytes: _builtins.int
     container_count: _builtins.int
-    """Regular plus init containers: the size of the image score's scale. Absent: 1."""
+    """Number of regular and init containers, which scales the image score. Absent: 1."""
     scheduler_name: _builtins.str
-    """A pod of another scheduler takes its resources on its node and is never placed. Whose pods are
-    ours: see Configuration.scheduler_names. Empty: another scheduler's.
+    """The core places only pods with a name of Configuration.scheduler_names. Other pods, also those
+    with an empty name, only use resources on their nodes.
     """
     priority_class_name: _builtins.str
     never_preempts: _builtins.bool
-    """The preemption policy is Never."""
+    """Whether the preemption policy is Never."""
     numa_policy: _topology_pb2.TopologyPolicy.ValueType
-    """The pod's own topology policy. Unspecified: none."""
+    """The pod's topology policy. Unspecified: none."""
     guaranteed: _builtins.bool
-    """The quality of service is Guaranteed."""
+    """Whether the QoS class is Guaranteed."""
     limit_milli_cpu: _builtins.int
-    """Cpu and memory that the pod as a whole may use; 0: no limit. Units: see resource.proto."""
+    """Total CPU and memory limits of the pod; 0 means no limit. Units: see resource.proto."""
     limit_memory_bytes: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
-        resources put together, and `pods` as 1. Units: see resource.proto; one GPU is 1000.
+        """The total requests of the pod, from containers, init containers, sidecars, overhead and pod-level
+        resources, and 1 for `pods`. Units: see resource.proto; one GPU is 1000.
         """
 
     @_builtins.property
     def node_selector(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def required_node_terms(self) -> _selector_pb2.NodeSelector:
-        """Required node affinity. Absent: none. Without terms: one that no node satisfies."""
+        """Required node affinity; absent if there is none. Without terms, no node satisfies it."""
 
     @_builtins.property
     def preferred_node_terms(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedNodeTerm]: ...
@@ -515,7 +515,7 @@ class PodSpec(_message.Message):
     def spread_constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___SpreadConstraint]: ...
     @_builtins.property
     def host_ports(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostPort]:
-        """Of regular containers and sidecars."""
+        """Host ports of regular containers and sidecars."""
 
     @_builtins.property
     def images(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -531,8 +531,8 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerResources]:
-        """Regular containers in their order, then init containers: those of a pod that asks for extended
-        resources or is Guaranteed, for plugins that choose devices or cpus. Empty for other pods.
+        """Regular containers in their order, then init containers, for plugins that choose devices or CPUs.
+        Empty unless the pod requests extended resources or is Guaranteed.
         """
 
     def __init__(
@@ -622,9 +622,7 @@ Global___PodCondition: _TypeAlias = PodCondition  # noqa: Y015
 
 @_typing.final
 class Pod(_message.Message):
-    """One pod of the cluster, as far as scheduling reads it. There are no environment values, commands
-    or secrets in it.
-    """
+    """The fields of a pod that scheduling reads. They include no environment values, commands or secrets."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -696,30 +694,30 @@ class Pod(_message.Message):
     name: _builtins.str
     phase: Global___PodPhase.ValueType
     terminating: _builtins.bool
-    """Has a deletion time."""
+    """Whether the pod has a deletion time."""
     node_name: _builtins.str
-    """Empty: not placed."""
+    """Empty if the pod is not bound."""
     nominated_node_name: _builtins.str
-    """The node that was nominated for it."""
+    """The nominated node."""
     group_name: _builtins.str
-    """PodGroup in the pod's namespace; empty: the pod belongs to no job and is never placed."""
+    """The PodGroup in the pod's namespace; empty for a pod without a job, which is never placed."""
     role: _builtins.str
     """Volcano's task: `worker`, `ps` …"""
     priority: _builtins.int
-    """spec.priority, 0 if unset: what preemption compares on a nominated node."""
+    """spec.priority, 0 if unset. Preemption compares it on a nominated node."""
     task_priority: _builtins.int
-    """What task order compares: 1, or spec.priority, or the task-priority annotation. Absent: 1."""
+    """The priority for the task order: the task-priority annotation, spec.priority or 1. Absent: 1."""
     preemptable: _builtins.bool
-    """May be evicted for others. Absent: true."""
+    """Whether the pod may be evicted for others. Absent: true."""
     revocable_zone: _builtins.str
     """`*` or empty."""
     controller_uid: _builtins.str
-    """The owner that controls the pod, if any."""
+    """The controlling owner, if there is one."""
     controller_kind: _builtins.str
     controller_name: _builtins.str
     @_builtins.property
     def spec(self) -> Global___PodSpec:
-        """Absent: asks for nothing."""
+        """Absent for a pod without requests and constraints."""
 
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -727,7 +725,7 @@ class Pod(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The annotations of Volcano's, Kubernetes scheduling's and pumice's domains."""
+        """The annotations in the domains of Volcano, Kubernetes scheduling and pumice."""
 
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCondition]: ...

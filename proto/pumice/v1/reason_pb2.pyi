@@ -32,13 +32,13 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     REASON_CODE_QUEUE_MISSING: _ReasonCode.ValueType  # 2
     REASON_CODE_QUEUE_NOT_OPEN: _ReasonCode.ValueType  # 3
     REASON_CODE_QUEUE_OVERUSED: _ReasonCode.ValueType  # 4
-    """The queue has its share."""
+    """The queue has reached its share."""
     REASON_CODE_QUEUE_QUOTA: _ReasonCode.ValueType  # 5
-    """The queue's capability does not hold it."""
+    """The job would exceed the queue's capability."""
     REASON_CODE_CLUSTER_OVERCOMMITTED: _ReasonCode.ValueType  # 6
     REASON_CODE_NAMESPACE_QUOTA: _ReasonCode.ValueType  # 7
     REASON_CODE_GANG_INVALID: _ReasonCode.ValueType  # 8
-    """There are too few pods for the job's minimum."""
+    """The job has fewer pods than its minimum."""
     REASON_CODE_GANG_SHORT: _ReasonCode.ValueType  # 9
     """Fewer pods fit than must start together."""
     REASON_CODE_NO_NODE_FITS: _ReasonCode.ValueType  # 10
@@ -47,34 +47,34 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     REASON_CODE_GATED: _ReasonCode.ValueType  # 12
     """The pod has a scheduling gate."""
     REASON_CODE_PIPELINED: _ReasonCode.ValueType  # 13
-    """Waits for resources that are being released."""
+    """The job or task waits for releasing resources."""
     REASON_CODE_NO_VICTIMS: _ReasonCode.ValueType  # 14
-    """Eviction was tried and did not help."""
+    """Evictions were tried, but would not make enough room."""
     REASON_CODE_COOLING_DOWN: _ReasonCode.ValueType  # 15
-    """Its binds were refused before; it waits a while."""
+    """The job waits for some time after refused binds."""
     REASON_CODE_PLUGIN_FAULT: _ReasonCode.ValueType  # 16
     """A plugin raised an error."""
     REASON_CODE_CAPABILITY_MISSING: _ReasonCode.ValueType  # 17
-    """The adapter cannot do what placing it needs."""
+    """The adapter lacks a capability that the placement needs."""
     REASON_CODE_TOPOLOGY_NOT_READY: _ReasonCode.ValueType  # 18
-    """The HyperNodes do not form a tree; `subjects` says why."""
+    """The HyperNodes do not form a tree; `subjects` contains the cause."""
     REASON_CODE_TIER_UNKNOWN: _ReasonCode.ValueType  # 19
-    """It must keep to a tier that no HyperNode has; `subjects` names the tier."""
+    """No HyperNode has the highest tier of the job; `subjects` contains the tier."""
     REASON_CODE_NO_DOMAIN_FITS: _ReasonCode.ValueType  # 20
-    """No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
-    HyperNode with room for most of its pods; `have` is for how many.
+    """The job fits in no HyperNode within its highest tier. `subjects` contains the tier and, if known,
+    the HyperNode with room for most of the pods; `have` is the number of these pods.
     """
     REASON_CODE_EXTENDER_WAITS: _ReasonCode.ValueType  # 21
-    """The extender was asked and has not answered yet."""
+    """The extender has not responded yet."""
     REASON_CODE_NO_LABEL_DOMAIN_FITS: _ReasonCode.ValueType  # 22
-    """No nodes with the same value of a label take it. `subjects`: the label, and where it is known the
-    label and value with room for most of its pods; `have` is for how many.
+    """The job fits on no set of nodes with the same value of a label. `subjects` contains the label and,
+    if known, the label and value with room for most of the pods; `have` is the number of these pods.
     """
 
 class ReasonCode(_ReasonCode, metaclass=_ReasonCodeEnumTypeWrapper):
-    """Reasons as data: who held something back, why, and with which numbers.
+    """Reasons in machine-readable form, with their authors and amounts.
 
-    Why a job or task waits.
+    The reason why a job or task waits.
     """
 
 REASON_CODE_UNSPECIFIED: ReasonCode.ValueType  # 0
@@ -84,13 +84,13 @@ REASON_CODE_NOT_ENQUEUED: ReasonCode.ValueType  # 1
 REASON_CODE_QUEUE_MISSING: ReasonCode.ValueType  # 2
 REASON_CODE_QUEUE_NOT_OPEN: ReasonCode.ValueType  # 3
 REASON_CODE_QUEUE_OVERUSED: ReasonCode.ValueType  # 4
-"""The queue has its share."""
+"""The queue has reached its share."""
 REASON_CODE_QUEUE_QUOTA: ReasonCode.ValueType  # 5
-"""The queue's capability does not hold it."""
+"""The job would exceed the queue's capability."""
 REASON_CODE_CLUSTER_OVERCOMMITTED: ReasonCode.ValueType  # 6
 REASON_CODE_NAMESPACE_QUOTA: ReasonCode.ValueType  # 7
 REASON_CODE_GANG_INVALID: ReasonCode.ValueType  # 8
-"""There are too few pods for the job's minimum."""
+"""The job has fewer pods than its minimum."""
 REASON_CODE_GANG_SHORT: ReasonCode.ValueType  # 9
 """Fewer pods fit than must start together."""
 REASON_CODE_NO_NODE_FITS: ReasonCode.ValueType  # 10
@@ -99,41 +99,41 @@ REASON_CODE_ROLE_FAILED: ReasonCode.ValueType  # 11
 REASON_CODE_GATED: ReasonCode.ValueType  # 12
 """The pod has a scheduling gate."""
 REASON_CODE_PIPELINED: ReasonCode.ValueType  # 13
-"""Waits for resources that are being released."""
+"""The job or task waits for releasing resources."""
 REASON_CODE_NO_VICTIMS: ReasonCode.ValueType  # 14
-"""Eviction was tried and did not help."""
+"""Evictions were tried, but would not make enough room."""
 REASON_CODE_COOLING_DOWN: ReasonCode.ValueType  # 15
-"""Its binds were refused before; it waits a while."""
+"""The job waits for some time after refused binds."""
 REASON_CODE_PLUGIN_FAULT: ReasonCode.ValueType  # 16
 """A plugin raised an error."""
 REASON_CODE_CAPABILITY_MISSING: ReasonCode.ValueType  # 17
-"""The adapter cannot do what placing it needs."""
+"""The adapter lacks a capability that the placement needs."""
 REASON_CODE_TOPOLOGY_NOT_READY: ReasonCode.ValueType  # 18
-"""The HyperNodes do not form a tree; `subjects` says why."""
+"""The HyperNodes do not form a tree; `subjects` contains the cause."""
 REASON_CODE_TIER_UNKNOWN: ReasonCode.ValueType  # 19
-"""It must keep to a tier that no HyperNode has; `subjects` names the tier."""
+"""No HyperNode has the highest tier of the job; `subjects` contains the tier."""
 REASON_CODE_NO_DOMAIN_FITS: ReasonCode.ValueType  # 20
-"""No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
-HyperNode with room for most of its pods; `have` is for how many.
+"""The job fits in no HyperNode within its highest tier. `subjects` contains the tier and, if known,
+the HyperNode with room for most of the pods; `have` is the number of these pods.
 """
 REASON_CODE_EXTENDER_WAITS: ReasonCode.ValueType  # 21
-"""The extender was asked and has not answered yet."""
+"""The extender has not responded yet."""
 REASON_CODE_NO_LABEL_DOMAIN_FITS: ReasonCode.ValueType  # 22
-"""No nodes with the same value of a label take it. `subjects`: the label, and where it is known the
-label and value with room for most of its pods; `have` is for how many.
+"""The job fits on no set of nodes with the same value of a label. `subjects` contains the label and,
+if known, the label and value with room for most of the pods; `have` is the number of these pods.
 """
 Global___ReasonCode: _TypeAlias = ReasonCode  # noqa: Y015
 
 @_typing.final
 class NodeCount(_message.Message):
-    """Nodes refused for one reason."""
+    """Number of nodes that are infeasible for one reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
     NODE_COUNT_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """The predicate's own words, such as `Insufficient cpu`."""
+    """The message of the predicate, such as `Insufficient cpu`."""
     node_count: _builtins.int
     def __init__(
         self,
@@ -161,16 +161,16 @@ class QueueLimit(_message.Message):
     USED_FIELD_NUMBER: _builtins.int
     ALLOWED_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """The job's own queue, or one above it."""
+    """The job's queue, or an ancestor."""
     resource: _builtins.str
     asked: _builtins.int
-    """What the job or task asks for."""
+    """The request of the job or task."""
     used: _builtins.int
-    """What the queue's jobs hold; for a job that is to be enqueued, also what others that were enqueued
-    are promised.
+    """The amount allocated to the queue's jobs; for a job that is to be enqueued, this includes the
+    reservations of jobs that are already enqueued.
     """
     allowed: _builtins.int
-    """What the queue may have at most, or for a task what it deserves, where that is its limit."""
+    """The maximum of the queue; for a task, its deserved amount if that is the limit."""
     def __init__(
         self,
         *,
@@ -203,23 +203,23 @@ class Reason(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     author: _builtins.str
-    """The action or plugin that gave the reason."""
+    """The action or plugin with this reason."""
     code: Global___ReasonCode.ValueType
     task: _builtins.str
-    """The task that blocks, by pod name; empty when it is about the whole job."""
+    """The pod name of the blocking task; empty for the whole job."""
     have: _builtins.int
-    """How many there are, and how many are needed."""
+    """The available and the needed number."""
     need: _builtins.int
     @_builtins.property
     def subjects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Resource names, roles or whatever else the code is about."""
+        """Resource names, roles or other subjects of the code."""
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCount]: ...
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueLimit]:
-        """Of REASON_CODE_QUEUE_QUOTA, as the cluster stands; filled in by Explain where nodes were
-        looked at, and empty where there is room by now.
+        """For REASON_CODE_QUEUE_QUOTA, the limits in the current state of the cluster. Explain fills them if
+        it examined nodes; they are empty if the queue has room by now.
         """
 
     def __init__(
@@ -244,7 +244,7 @@ Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 @_typing.final
 class Wait(_message.Message):
-    """A job that stays pending, and why."""
+    """A job that stays pending, with the reasons."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -270,7 +270,7 @@ Global___Wait: _TypeAlias = Wait  # noqa: Y015
 
 @_typing.final
 class PluginFault(_message.Message):
-    """A plugin or action that raised; its job, or the plugin, was left out of the session."""
+    """An error raised by a plugin or action; the session continued without the job or the plugin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -282,14 +282,14 @@ class PluginFault(_message.Message):
     LINE_FIELD_NUMBER: _builtins.int
     author: _builtins.str
     where: _builtins.str
-    """The hook it was called for."""
+    """The called hook."""
     job: _builtins.str
     """`namespace/name`, or empty."""
     error: _builtins.str
     """The error in one line."""
     file: _builtins.str
-    """Where the error was raised in the plugin's own code, or where the function begins whose answer
-    was wrong. Empty and 0: unknown.
+    """The place in the plugin's code that raised the error, or the beginning of the function that
+    returned an invalid value. Empty and 0 if it is unknown.
     """
     line: _builtins.int
     def __init__(

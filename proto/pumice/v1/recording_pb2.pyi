@@ -33,10 +33,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class RecordingEntry(_message.Message):
-    """What a `.pumice` file holds: everything a core took in and gave out. A file is a run of
-    independent zstd frames, each with its length and checksum; a frame is a run of length-delimited
-    RecordingEntry messages. A crash loses at most the last frame. Every file begins with a header
-    and a checkpoint, so any file replays alone.
+    """The content of a `.pumice` file: all input and output of a core. A file is a sequence of independent
+    zstd frames, each with its length and checksum; a frame is a sequence of length-delimited
+    RecordingEntry messages. A crash loses at most the last frame. Every file begins with a header and a
+    checkpoint, so each file can be replayed alone.
 
     One entry of a recording.
     """
@@ -65,13 +65,13 @@ class RecordingEntry(_message.Message):
     def connection(self) -> Global___RecordingConnection: ...
     @_builtins.property
     def snapshot_begin(self) -> _cluster_service_pb2.SnapshotBegin:
-        """A snapshot's markers, as they came in."""
+        """The received markers of a snapshot."""
 
     @_builtins.property
     def snapshot_end(self) -> _cluster_service_pb2.SnapshotEnd: ...
     @_builtins.property
     def delta_batch(self) -> _delta_pb2.DeltaBatch:
-        """A batch as it was applied; ops that were set aside are in it, and named in `rejected`."""
+        """An applied batch, including rejected ops, which Ack.rejected lists."""
 
     @_builtins.property
     def ack(self) -> _cluster_service_pb2.Ack: ...
@@ -83,21 +83,19 @@ class RecordingEntry(_message.Message):
 
     @_builtins.property
     def decision_batch(self) -> _cluster_service_pb2.DecisionBatch:
-        """What the session of the last tick decided, chunked like on the stream."""
+        """The decisions of the session of the last tick, in the batches of the stream."""
 
     @_builtins.property
     def status_batch(self) -> _cluster_service_pb2.StatusBatch: ...
     @_builtins.property
     def session_end(self) -> Global___RecordingSessionEnd:
-        """The session of the last tick is over."""
+        """The session of the last tick ends."""
 
     @_builtins.property
     def index(self) -> Global___RecordingIndex: ...
     @_builtins.property
     def entry_time(self) -> _timestamp_pb2.Timestamp:
-        """The time that the core gave to the outcomes, the snapshot or the session. Absent where no decision
-        depends on it.
-        """
+        """The core's time of the outcomes, the snapshot or the session. Absent if no decision depends on it."""
 
     def __init__(
         self,
@@ -129,7 +127,7 @@ Global___RecordingEntry: _TypeAlias = RecordingEntry  # noqa: Y015
 
 @_typing.final
 class RecordingHeader(_message.Message):
-    """What made this file."""
+    """The origin of the file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -183,23 +181,23 @@ class RecordingHeader(_message.Message):
     PLATFORM_FIELD_NUMBER: _builtins.int
     FIRST_SESSION_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
-    """2. A reader refuses any other one, and says so. A file that was continued has several headers."""
+    """Always 2; readers reject other versions. A continued file has several headers."""
     cluster: _builtins.str
     core_id: _builtins.str
     core_version: _builtins.str
     redacted: _builtins.bool
-    """Names and texts were replaced, order and structure kept."""
+    """Whether names and texts were replaced; order and structure are unchanged."""
     first_session: _builtins.int
     """The first session in this file."""
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def plugin_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Actions and plugins with their versions: replay warns when its own differ."""
+        """The versions of actions and plugins; a replay warns if its versions differ."""
 
     @_builtins.property
     def platform(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Of what decides arithmetic: `python`, `numpy`, `machine`."""
+        """Versions that affect arithmetic: `python`, `numpy`, `machine`."""
 
     def __init__(
         self,
@@ -224,8 +222,8 @@ Global___RecordingHeader: _TypeAlias = RecordingHeader  # noqa: Y015
 
 @_typing.final
 class RecordingCheckpoint(_message.Message):
-    """A part of everything that a decision can depend on. Several in a row make one checkpoint, so that
-    none is over the message limit.
+    """A part of a checkpoint, which is the complete state that decisions depend on. A checkpoint has
+    several consecutive parts, so that each is within the message limit.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -275,32 +273,32 @@ class RecordingCheckpoint(_message.Message):
     PLUGIN_TIMES_FIELD_NUMBER: _builtins.int
     ASSUMED_DEVICES_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """The state is that after this op and this session."""
+    """The state is the one after this op and this session."""
     session: _builtins.int
     part: _builtins.int
-    """Which part this is, from 0, and how many there are."""
+    """The index of the part, from 0, and the number of parts."""
     part_count: _builtins.int
     incarnation: _builtins.str
-    """In the first part only."""
+    """This and the next four fields are in the first part only."""
     epoch: _builtins.int
     effective_config_hash: _builtins.str
     broken_gangs_scanned: _builtins.bool
-    """Jobs that a former core left half done were looked for."""
+    """Whether the core has searched for jobs that a previous core bound in part."""
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration: ...
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_cluster_service_pb2.Capability.ValueType]: ...
     @_builtins.property
     def objects(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.Upsert]:
-        """The objects as the core holds them, with what it assumes of their statuses."""
+        """The objects of the core, with assumed statuses."""
 
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
-        """Objects that cannot be used."""
+        """Rejected objects."""
 
     @_builtins.property
     def assumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedDecision]:
-        """Decisions whose outcome is not known yet, oldest first."""
+        """Decisions with an unknown outcome, oldest first."""
 
     @_builtins.property
     def cool_downs(self) -> _containers.RepeatedCompositeFieldContainer[Global___CoolDown]: ...
@@ -316,13 +314,13 @@ class RecordingCheckpoint(_message.Message):
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodMemory]: ...
     @_builtins.property
     def releasing_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes of this scheduler's shard whose claim a sent status gives up."""
+        """Nodes of this scheduler's shard that a sent status releases."""
 
     @_builtins.property
     def plugin_data(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.PluginData]: ...
     @_builtins.property
     def plugin_times(self) -> _containers.MessageMap[_builtins.str, _timestamp_pb2.Timestamp]:
-        """By plugin: a time that it keeps over sessions."""
+        """Times that plugins keep over sessions, by plugin."""
 
     @_builtins.property
     def assumed_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedDevices]: ...
@@ -363,7 +361,7 @@ Global___RecordingCheckpoint: _TypeAlias = RecordingCheckpoint  # noqa: Y015
 
 @_typing.final
 class AssumedDecision(_message.Message):
-    """A decision that the core assumes to be carried out until an outcome comes."""
+    """A decision that the core assumes to be applied until it receives an outcome."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -399,19 +397,19 @@ class AssumedDecision(_message.Message):
     decision_id: _builtins.str
     pod_uid: _builtins.str
     job: _builtins.str
-    """`namespace/name`, or what else the core calls the job."""
+    """`namespace/name`, or another internal name of the job."""
     node: _builtins.str
     evict: _builtins.bool
-    """Else it is a bind."""
+    """True for an eviction, false for a bind."""
     applied: _builtins.bool
-    """The adapter reported that it is done; no upsert of the pod has shown it."""
+    """Whether the adapter has reported success, and no upsert of the pod has confirmed it yet."""
     expired: _builtins.bool
-    """It took too long, and the core asked for the pod by Resync."""
+    """Whether the decision timed out and the core requested the pod with Resync."""
     @_builtins.property
     def decision_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the bind adds to the pod."""
+        """The annotations that the bind adds to the pod."""
 
     def __init__(
         self,
@@ -436,7 +434,7 @@ Global___AssumedDecision: _TypeAlias = AssumedDecision  # noqa: Y015
 
 @_typing.final
 class CoolDown(_message.Message):
-    """A job whose binds were refused."""
+    """A cool-down of a job after refused binds."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -450,13 +448,13 @@ class CoolDown(_message.Message):
     """`namespace/name`."""
     failure_count: _builtins.int
     node: _builtins.str
-    """For which node."""
+    """The node of that decision."""
     code: _reason_pb2.ReasonCode.ValueType
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def last_decision_time(self) -> _timestamp_pb2.Timestamp:
-        """When the decision was made that failed last. Absent: none was."""
+        """The time of the last failed decision. Absent if there is none."""
 
     def __init__(
         self,
@@ -478,7 +476,7 @@ Global___CoolDown: _TypeAlias = CoolDown  # noqa: Y015
 
 @_typing.final
 class BrokenGang(_message.Message):
-    """A job that was bound in part."""
+    """A partly bound job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -503,7 +501,7 @@ Global___BrokenGang: _TypeAlias = BrokenGang  # noqa: Y015
 
 @_typing.final
 class AssumedVolume(_message.Message):
-    """A volume that a decision gives to a claim."""
+    """A volume that a decision assigns to a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -534,7 +532,7 @@ Global___AssumedVolume: _TypeAlias = AssumedVolume  # noqa: Y015
 
 @_typing.final
 class AssumedDevices(_message.Message):
-    """Devices that a decision gives to a claim, which does not show them yet."""
+    """Devices that a decision allocates to a claim, whose status does not contain them yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -563,7 +561,7 @@ Global___AssumedDevices: _TypeAlias = AssumedDevices  # noqa: Y015
 
 @_typing.final
 class AssumedClaim(_message.Message):
-    """A claim whose volume shall be made at a node."""
+    """A claim whose volume is to be provisioned for a node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -591,7 +589,7 @@ Global___AssumedClaim: _TypeAlias = AssumedClaim  # noqa: Y015
 
 @_typing.final
 class JobMemory(_message.Message):
-    """What the core remembers of a job."""
+    """State of a job that the core keeps over sessions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -620,11 +618,11 @@ class JobMemory(_message.Message):
     HYPER_NODES_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     status_written: _builtins.bool
-    """Its status was written, and nothing happened to it since."""
+    """Whether the status was written and the job has not changed since."""
     @_builtins.property
     @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def hyper_nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Empty: where a job is placed follows from its pods."""
+        """Always empty: the placement of a job follows from its pods."""
 
     def __init__(
         self,
@@ -673,7 +671,7 @@ Global___PodMemory: _TypeAlias = PodMemory  # noqa: Y015
 
 @_typing.final
 class RecordingConnection(_message.Message):
-    """An adapter came or went."""
+    """An adapter connected or disconnected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -681,7 +679,7 @@ class RecordingConnection(_message.Message):
     WELCOME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> _cluster_service_pb2.Hello:
-        """Absent: it went."""
+        """Absent if the adapter disconnected."""
 
     @_builtins.property
     def welcome(self) -> _cluster_service_pb2.Welcome: ...
@@ -711,12 +709,12 @@ class RecordingTick(_message.Message):
     SKIPPED_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     based_on_seq: _builtins.int
-    """The last op that it saw."""
+    """The last op before the session."""
     skipped: _builtins.bool
-    """Decisions expired or were found lost at this time, and no session ran."""
+    """Whether no session ran; decisions expired or were found lost at this time."""
     @_builtins.property
     def session_time(self) -> _timestamp_pb2.Timestamp:
-        """The time that the session was given."""
+        """The time of the session."""
 
     def __init__(
         self,
@@ -736,7 +734,7 @@ Global___RecordingTick: _TypeAlias = RecordingTick  # noqa: Y015
 
 @_typing.final
 class RecordingSessionEnd(_message.Message):
-    """A session is over. Why jobs wait is not here: a replay finds it again."""
+    """A session ends. Reasons of waiting jobs are not recorded, since a replay computes them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -769,11 +767,11 @@ class RecordingSessionEnd(_message.Message):
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
     @_builtins.property
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Counts of work done, by name; they depend on the implementation, and are not compared."""
+        """Counters of work by name; they depend on the implementation and are not compared."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it took; not compared when replayed."""
+        """The duration of the session; a replay does not compare it."""
 
     def __init__(
         self,
@@ -793,7 +791,7 @@ Global___RecordingSessionEnd: _TypeAlias = RecordingSessionEnd  # noqa: Y015
 
 @_typing.final
 class RecordingIndex(_message.Message):
-    """Where to find what, at the end of a file that was closed well."""
+    """The index of the frames, at the end of a file that was closed properly."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -825,9 +823,9 @@ class RecordingFrame(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     offset_bytes: _builtins.int
     first_session: _builtins.int
-    """The first session that begins in it; 0: none."""
+    """The first session that begins in the frame; 0 if there is none."""
     checkpoint: _builtins.bool
-    """A checkpoint begins in it."""
+    """Whether a checkpoint begins in the frame."""
     @_builtins.property
     def first_entry_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(

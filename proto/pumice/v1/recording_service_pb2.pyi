@@ -27,10 +27,10 @@ class RecordRequest(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """Empty: the only one, if there is just one."""
+    """Empty for the only cluster."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """Absent: until the caller hangs up."""
+        """Absent: until the caller cancels."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RecordingServiceStub:
-    """For recording a running core from outside.
+    """For recordings of a running core by a client.
     """
 
     def __init__(self, channel):
@@ -43,17 +43,17 @@ class RecordingServiceStub:
 
 
 class RecordingServiceServicer:
-    """For recording a running core from outside.
+    """For recordings of a running core by a client.
     """
 
     def Record(self, request, context):
-        """Streams a recording of a cluster from its next session on: header, checkpoint, then everything
-        as it happens, until the caller hangs up or the duration is over. Errors:
-        * INVALID_ARGUMENT: no cluster named although there are several.
+        """Streams a recording of a cluster from its next session on: header, checkpoint, then all entries
+        live, until the caller cancels or the duration ends. Errors:
+        * INVALID_ARGUMENT: no cluster although there are several.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many recordings at once, or the caller reads too slowly; what it has
-        is whole.
+        * RESOURCE_EXHAUSTED: too many concurrent recordings, or the caller reads too slowly; the entries
+        that it has received are complete.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -77,7 +77,7 @@ def add_RecordingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RecordingService:
-    """For recording a running core from outside.
+    """For recordings of a running core by a client.
     """
 
     @staticmethod

@@ -27,41 +27,41 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RecordingServiceStub:
-    """For recording a running core from outside."""
+    """For recordings of a running core by a client."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RecordingServiceAsyncStub: ...
     Record: _grpc.UnaryStreamMultiCallable[_recording_service_pb2.RecordRequest, _recording_service_pb2.RecordResponse]
-    """Streams a recording of a cluster from its next session on: header, checkpoint, then everything
-    as it happens, until the caller hangs up or the duration is over. Errors:
-    * INVALID_ARGUMENT: no cluster named although there are several.
+    """Streams a recording of a cluster from its next session on: header, checkpoint, then all entries
+    live, until the caller cancels or the duration ends. Errors:
+    * INVALID_ARGUMENT: no cluster although there are several.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many recordings at once, or the caller reads too slowly; what it has
-      is whole.
+    * RESOURCE_EXHAUSTED: too many concurrent recordings, or the caller reads too slowly; the entries
+      that it has received are complete.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
 @_typing.type_check_only
 class RecordingServiceAsyncStub(RecordingServiceStub):
-    """For recording a running core from outside."""
+    """For recordings of a running core by a client."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Record: _aio.UnaryStreamMultiCallable[_recording_service_pb2.RecordRequest, _recording_service_pb2.RecordResponse]  # type: ignore[assignment]
-    """Streams a recording of a cluster from its next session on: header, checkpoint, then everything
-    as it happens, until the caller hangs up or the duration is over. Errors:
-    * INVALID_ARGUMENT: no cluster named although there are several.
+    """Streams a recording of a cluster from its next session on: header, checkpoint, then all entries
+    live, until the caller cancels or the duration ends. Errors:
+    * INVALID_ARGUMENT: no cluster although there are several.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many recordings at once, or the caller reads too slowly; what it has
-      is whole.
+    * RESOURCE_EXHAUSTED: too many concurrent recordings, or the caller reads too slowly; the entries
+      that it has received are complete.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
 class RecordingServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For recording a running core from outside."""
+    """For recordings of a running core by a client."""
 
     @_abc_1.abstractmethod
     def Record(
@@ -69,13 +69,13 @@ class RecordingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recording_service_pb2.RecordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_recording_service_pb2.RecordResponse], _abc.AsyncIterator[_recording_service_pb2.RecordResponse]]:
-        """Streams a recording of a cluster from its next session on: header, checkpoint, then everything
-        as it happens, until the caller hangs up or the duration is over. Errors:
-        * INVALID_ARGUMENT: no cluster named although there are several.
+        """Streams a recording of a cluster from its next session on: header, checkpoint, then all entries
+        live, until the caller cancels or the duration ends. Errors:
+        * INVALID_ARGUMENT: no cluster although there are several.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many recordings at once, or the caller reads too slowly; what it has
-          is whole.
+        * RESOURCE_EXHAUSTED: too many concurrent recordings, or the caller reads too slowly; the entries
+          that it has received are complete.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
 

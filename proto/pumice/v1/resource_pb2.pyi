@@ -20,16 +20,16 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ResourceList(_message.Message):
-    """Amounts. Everywhere in this package a map from resource names to int64 holds, unless its name
-    ends in `_milli`:
+    """Amounts. In this package, a map from resource names to int64 has these units, unless its name ends in
+    `_milli`:
       * `cpu` in thousandths of a core,
       * `memory`, `ephemeral-storage` and `hugepages-*` in bytes,
       * `pods` and `attachable-volumes-*` as counts,
-      * everything else in thousandths of its unit (one GPU is 1000).
-    Amounts are not negative. Amounts of pods and nodes are below 2^53, so that a double holds them
-    exactly; an object with a larger one is set aside.
+      * all other resources in thousandths of their units (one GPU is 1000).
+    Amounts are not negative. Amounts of pods and nodes are below 2^53, so that they are exact as doubles;
+    objects with larger amounts are rejected.
 
-    Amounts with which an absent list differs from an empty one.
+    Amounts; an absent list differs from an empty one.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -35,10 +35,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ObjectSet(_message.Message):
-    """Objects of a cluster. An object without a uid gets `namespace/name` (or its name) as its uid. A
-    Queue without a state has the state of the live queue of its name, and is open where there is none,
-    as Volcano's controller would open it. Amounts of messages are in the units of resource.proto: one
-    CPU and one GPU are 1000. Amounts in manifests are those of Kubernetes.
+    """Objects of a cluster. An object without a uid gets `namespace/name` (or its name) as its uid. A Queue
+    without a state gets the state of the live queue with its name; if there is none, it is open, as with
+    Volcano's controller. Amounts in messages have the units of resource.proto: one CPU and one GPU are
+    1000. Amounts in manifests have the units of Kubernetes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -59,11 +59,11 @@ class ObjectSet(_message.Message):
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[_pod_pb2.Pod]: ...
     @_builtins.property
     def other_objects(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ClusterObject]:
-        """Whatever else there is."""
+        """Objects of other kinds."""
 
     @_builtins.property
     def manifests(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.Manifest]:
-        """Objects as people write them. What is wrong with one is in ScheduleResponse.problems."""
+        """Objects in YAML or JSON. Their problems are in ScheduleResponse.problems."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ Global___ObjectSet: _TypeAlias = ObjectSet  # noqa: Y015
 
 @_typing.final
 class InlineSource(_message.Message):
-    """The core as a pure function of the request. Without a Queue of the name `default` there is one."""
+    """A cluster that consists of the objects in the request. A Queue `default` is added if it is missing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -107,7 +107,7 @@ Global___InlineSource: _TypeAlias = InlineSource  # noqa: Y015
 
 @_typing.final
 class ClusterSource(_message.Message):
-    """A live cluster, and what would be different."""
+    """A live cluster with hypothetical changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -116,18 +116,18 @@ class ClusterSource(_message.Message):
     REMOVED_FIELD_NUMBER: _builtins.int
     REMOVED_KEYS_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """Empty: the only one, if there is just one."""
+    """Empty for the only cluster."""
     @_builtins.property
     def hypothetical(self) -> Global___ObjectSet:
-        """Added; they replace objects of the same name."""
+        """Added objects; they replace objects with the same names."""
 
     @_builtins.property
     def removed(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectRef]:
-        """Removed, by uid. One that the cluster does not have is in ScheduleResponse.problems."""
+        """Removed objects by uid. Unknown ones are in ScheduleResponse.problems."""
 
     @_builtins.property
     def removed_keys(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.ObjectKey]:
-        """Removed, by name; the same holds."""
+        """Removed objects by name. Unknown ones are in ScheduleResponse.problems."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class ExplainedObject(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def job(self) -> Global___ObjectName:
-        """A PodGroup, or the Volcano Job that one was made for."""
+        """A PodGroup, or the Volcano Job of a PodGroup."""
 
     @_builtins.property
     def pod(self) -> Global___ObjectName: ...
@@ -177,7 +177,7 @@ Global___ExplainedObject: _TypeAlias = ExplainedObject  # noqa: Y015
 
 @_typing.final
 class ScheduleRequest(_message.Message):
-    """What to decide on."""
+    """The objects and settings of the sessions to run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -194,20 +194,20 @@ class ScheduleRequest(_message.Message):
     EXPLAINED_FIELD_NUMBER: _builtins.int
     START_HORIZON_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Made by the caller, unique; a retry uses the same."""
+    """A unique id from the caller; a retry uses the same id."""
     max_sessions: _builtins.int
-    """Sessions to run, one period apart; between them bound pods run and evicted pods are gone. Ends
-    early when one decides nothing. 0: one.
+    """Maximum number of sessions, one period apart; 0 means 1. Between sessions, bound pods start and
+    evicted pods are deleted. The run ends early after a session without decisions.
     """
     decisions_only: _builtins.bool
-    """Leaves out statuses and queue shares."""
+    """Omits statuses and queue shares."""
     own_only: _builtins.bool
-    """Leaves out of gangs, decisions, waits and statuses what is not about the jobs of the request:
-    those with a PodGroup or a pod in it. A request without jobs is about all jobs.
+    """Restricts gangs, decisions, waits and statuses to the jobs of the request, which are those with a
+    PodGroup or a pod in it. A request without jobs includes all jobs.
     """
     skip_invalid: _builtins.bool
-    """Leaves out objects that cannot be used, and names them in `problems`. Without it such a message
-    is INVALID_ARGUMENT; manifests are always treated in this way.
+    """Ignores invalid objects and lists them in `problems`. Without it, an invalid message is
+    INVALID_ARGUMENT; invalid manifests are always ignored and listed.
     """
     @_builtins.property
     def inline(self) -> Global___InlineSource: ...
@@ -215,7 +215,7 @@ class ScheduleRequest(_message.Message):
     def cluster(self) -> Global___ClusterSource: ...
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration:
-        """Absent: the cluster's own, or for an inline source the built-in default."""
+        """Absent: that of the cluster, or the built-in default for an inline source."""
 
     @_builtins.property
     def session_time(self) -> _timestamp_pb2.Timestamp:
@@ -223,7 +223,7 @@ class ScheduleRequest(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """The server's own limits are the upper bounds. Absent: those."""
+        """At most the limit of the server, which is the default."""
 
     @_builtins.property
     def explained(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedObject]:
@@ -231,8 +231,8 @@ class ScheduleRequest(_message.Message):
 
     @_builtins.property
     def start_horizon(self) -> _duration_pb2.Duration:
-        """Estimates when jobs of the request start, and looks so far ahead: at most 7 days, zero is 24
-        hours. The estimates are in `jobs`. Absent: no estimates.
+        """The horizon for estimates of the start of the request's jobs: at most 7 days; zero means 24 hours.
+        The estimates are in `jobs`. Absent: no estimates.
         """
 
     def __init__(
@@ -263,7 +263,7 @@ Global___ScheduleRequest: _TypeAlias = ScheduleRequest  # noqa: Y015
 
 @_typing.final
 class ScheduleResponse(_message.Message):
-    """What would be decided."""
+    """The decisions and results of the sessions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -283,12 +283,12 @@ class ScheduleResponse(_message.Message):
     EXPLANATIONS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     based_on_seq: _builtins.int
-    """The op of the live cluster that the answer is based on; 0 for an inline source."""
+    """The last op in the state of the live cluster; 0 for an inline source."""
     config_hash: _builtins.str
-    """The configuration that was used."""
+    """The hash of the configuration."""
     @_builtins.property
     def gangs(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Gang]:
-        """Of all sessions, in order; ids have no meaning outside this answer."""
+        """Gangs and decisions of all sessions, in order; ids have no meaning outside this response."""
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Decision]: ...
@@ -298,7 +298,7 @@ class ScheduleResponse(_message.Message):
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedCompositeFieldContainer[_status_pb2.StatusChange]:
-        """Statuses that differ after the last session from before the first."""
+        """Statuses after the last session that differ from those before the first."""
 
     @_builtins.property
     def queues_before(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.QueueShare]: ...
@@ -306,24 +306,24 @@ class ScheduleResponse(_message.Message):
     def queues_after(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.QueueShare]: ...
     @_builtins.property
     def sessions(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.SessionSummary]:
-        """One for each session that was run."""
+        """One for each session."""
 
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
     @_builtins.property
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.JobResult]:
-        """What would become of each job of the request, in the order of the request; without jobs in it,
-        of each job of the cluster that is bound, evicted for or waits.
+        """The result of each job of the request, in the order of the request. For a request without jobs,
+        the results of all jobs of the cluster that are bound, have evictions for them, or wait.
         """
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.RequestProblem]:
-        """What is wrong with the request, errors first."""
+        """Problems of the request, errors first."""
 
     @_builtins.property
     def explanations(self) -> _containers.RepeatedCompositeFieldContainer[_explanation_pb2.Explanation]:
-        """Of the jobs and pods in `explained`, in their order. They have no history. One without a job:
-        there is no such job or pod, and `problems` names it.
+        """Explanations of the jobs and pods in `explained`, in their order, without history. For an unknown
+        job or pod, `job` is empty and `problems` contains it.
         """
 
     def __init__(
@@ -354,7 +354,7 @@ Global___ScheduleResponse: _TypeAlias = ScheduleResponse  # noqa: Y015
 
 @_typing.final
 class ObjectName(_message.Message):
-    """Names an object by name."""
+    """The name of an object."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -389,9 +389,9 @@ class ExplainRequest(_message.Message):
     MAX_WAIT_FIELD_NUMBER: _builtins.int
     START_HORIZON_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """Empty: the only cluster, if there is just one."""
+    """Empty for the only cluster."""
     nearest_node_count: _builtins.int
-    """The number of nearest nodes. 0: five."""
+    """The number of nearest nodes; 0 means 5."""
     @_builtins.property
     def job(self) -> Global___ObjectName:
         """A PodGroup, or the PodGroup of a Volcano Job."""
@@ -400,15 +400,13 @@ class ExplainRequest(_message.Message):
     def pod(self) -> Global___ObjectName: ...
     @_builtins.property
     def max_wait(self) -> _duration_pb2.Duration:
-        """How long to wait for the nodes while a session is running and no follower process is ready; at
-        most 30 s. Absent: 20 ms. After that time the answer is without nodes.
+        """Maximum wait for the nodes while a session is running and no follower process is ready; at most
+        30 s. After this time the response has no nodes. Absent: 20 ms.
         """
 
     @_builtins.property
     def start_horizon(self) -> _duration_pb2.Duration:
-        """Estimates when the job or pod starts, and looks so far ahead: at most 7 days, zero is 24 hours.
-        Absent: no estimate.
-        """
+        """The horizon for an estimate of the start: at most 7 days; zero means 24 hours. Absent: no estimate."""
 
     def __init__(
         self,
@@ -443,21 +441,21 @@ class ExplainResponse(_message.Message):
     PAUSE_FIELD_NUMBER: _builtins.int
     START_ESTIMATE_FIELD_NUMBER: _builtins.int
     based_on_seq: _builtins.int
-    """The op that the answer is based on, and the last session that ran."""
+    """The last op in the state of the cluster, and the last session."""
     session: _builtins.int
     without_nodes: _builtins.bool
-    """Nobody could look at nodes in time: nearest nodes are missing, and placements of jobs; the
-    placement of a pod has its node, but no scores. Ask again.
+    """Nodes could not be examined in time; retry. Nearest nodes and placements of jobs are missing; the
+    placement of a pod has its node, but no scores.
     """
     @_builtins.property
     def explanation(self) -> _explanation_pb2.Explanation: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled."""
+        """Absent if the cluster is not paused."""
 
     @_builtins.property
     def start_estimate(self) -> _estimate_pb2.StartEstimate:
-        """Where the request has a horizon."""
+        """Only if the request has a horizon."""
 
     def __init__(
         self,
@@ -488,7 +486,7 @@ class EstimateStartRequest(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     HORIZON_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """Empty: the only cluster, if there is just one."""
+    """Empty for the only cluster."""
     @_builtins.property
     def job(self) -> Global___ObjectName:
         """A PodGroup, or the PodGroup of a Volcano Job."""
@@ -497,7 +495,7 @@ class EstimateStartRequest(_message.Message):
     def pod(self) -> Global___ObjectName: ...
     @_builtins.property
     def horizon(self) -> _duration_pb2.Duration:
-        """How far to look ahead: at most 7 days. Absent or zero: 24 hours."""
+        """The horizon: at most 7 days. Absent or zero: 24 hours."""
 
     def __init__(
         self,
@@ -527,12 +525,12 @@ class EstimateStartResponse(_message.Message):
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
     based_on_seq: _builtins.int
-    """The op that the answer is based on."""
+    """The last op in the state of the cluster."""
     @_builtins.property
     def estimate(self) -> _estimate_pb2.StartEstimate: ...
     @_builtins.property
     def pause(self) -> _core_pb2.Pause:
-        """Why nothing is scheduled; absent: the cluster is scheduled. The estimate is as if it were."""
+        """Absent if the cluster is not paused. The estimate ignores a pause."""
 
     def __init__(
         self,

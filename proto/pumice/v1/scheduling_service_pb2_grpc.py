@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SchedulingServiceStub:
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster.
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster.
     """
 
     def __init__(self, channel):
@@ -53,19 +53,19 @@ class SchedulingServiceStub:
 
 
 class SchedulingServiceServicer:
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster.
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster.
     """
 
     def Schedule(self, request, context):
-        """Decides on objects in the request, or on a live cluster's state with hypothetical objects. The
-        same request_id with the same content gets the same answer for some minutes. Errors:
-        * INVALID_ARGUMENT: no source, no request_id, a configuration or object that cannot be used;
-        details name each of them. Of manifests, what cannot be used is in the answer.
-        * ALREADY_EXISTS: the request_id was used with other content.
+        """Runs sessions on the objects in the request, or on the state of a live cluster with hypothetical
+        objects. For some minutes, the same request_id with the same content gets the same response. Errors:
+        * INVALID_ARGUMENT: no source, no request_id, an invalid configuration or object; details contain
+        each of them. Problems of manifests are in the response.
+        * ALREADY_EXISTS: the request_id was used before with other content.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many objects, or too many requests at once; details carry the limit.
-        * DEADLINE_EXCEEDED: the time limit was over first; nothing is kept.
+        * RESOURCE_EXHAUSTED: too many objects or concurrent requests; details contain the limit.
+        * DEADLINE_EXCEEDED: the time limit expired first; no result is kept.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -74,8 +74,8 @@ class SchedulingServiceServicer:
 
     def Explain(self, request, context):
         """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
-        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
-        although there are several.
+        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster although there
+        are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -85,14 +85,14 @@ class SchedulingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EstimateStart(self, request, context):
-        """Estimates when a waiting job or pod starts. The same state, run times and time give the same
-        answer. Errors:
+        """Estimates the start of a waiting job or pod. The response is a function of the state, the run times
+        and the time. Errors:
         * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
-        no cluster named although there are several.
+        no cluster although there are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
-        * DEADLINE_EXCEEDED: the time limit was over first.
+        * RESOURCE_EXHAUSTED: too many concurrent estimates; details contain the limit.
+        * DEADLINE_EXCEEDED: the time limit expired first.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -126,7 +126,7 @@ def add_SchedulingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SchedulingService:
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster.
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster.
     """
 
     @staticmethod

@@ -27,83 +27,83 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulingServiceStub:
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster."""
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SchedulingServiceAsyncStub: ...
     Schedule: _grpc.UnaryUnaryMultiCallable[_scheduling_service_pb2.ScheduleRequest, _scheduling_service_pb2.ScheduleResponse]
-    """Decides on objects in the request, or on a live cluster's state with hypothetical objects. The
-    same request_id with the same content gets the same answer for some minutes. Errors:
-    * INVALID_ARGUMENT: no source, no request_id, a configuration or object that cannot be used;
-      details name each of them. Of manifests, what cannot be used is in the answer.
-    * ALREADY_EXISTS: the request_id was used with other content.
+    """Runs sessions on the objects in the request, or on the state of a live cluster with hypothetical
+    objects. For some minutes, the same request_id with the same content gets the same response. Errors:
+    * INVALID_ARGUMENT: no source, no request_id, an invalid configuration or object; details contain
+      each of them. Problems of manifests are in the response.
+    * ALREADY_EXISTS: the request_id was used before with other content.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many objects, or too many requests at once; details carry the limit.
-    * DEADLINE_EXCEEDED: the time limit was over first; nothing is kept.
+    * RESOURCE_EXHAUSTED: too many objects or concurrent requests; details contain the limit.
+    * DEADLINE_EXCEEDED: the time limit expired first; no result is kept.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_scheduling_service_pb2.ExplainRequest, _scheduling_service_pb2.ExplainResponse]
     """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
-    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
-      although there are several.
+    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster although there
+      are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     EstimateStart: _grpc.UnaryUnaryMultiCallable[_scheduling_service_pb2.EstimateStartRequest, _scheduling_service_pb2.EstimateStartResponse]
-    """Estimates when a waiting job or pod starts. The same state, run times and time give the same
-    answer. Errors:
+    """Estimates the start of a waiting job or pod. The response is a function of the state, the run times
+    and the time. Errors:
     * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
-      no cluster named although there are several.
+      no cluster although there are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
-    * DEADLINE_EXCEEDED: the time limit was over first.
+    * RESOURCE_EXHAUSTED: too many concurrent estimates; details contain the limit.
+    * DEADLINE_EXCEEDED: the time limit expired first.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
 @_typing.type_check_only
 class SchedulingServiceAsyncStub(SchedulingServiceStub):
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster."""
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Schedule: _aio.UnaryUnaryMultiCallable[_scheduling_service_pb2.ScheduleRequest, _scheduling_service_pb2.ScheduleResponse]  # type: ignore[assignment]
-    """Decides on objects in the request, or on a live cluster's state with hypothetical objects. The
-    same request_id with the same content gets the same answer for some minutes. Errors:
-    * INVALID_ARGUMENT: no source, no request_id, a configuration or object that cannot be used;
-      details name each of them. Of manifests, what cannot be used is in the answer.
-    * ALREADY_EXISTS: the request_id was used with other content.
+    """Runs sessions on the objects in the request, or on the state of a live cluster with hypothetical
+    objects. For some minutes, the same request_id with the same content gets the same response. Errors:
+    * INVALID_ARGUMENT: no source, no request_id, an invalid configuration or object; details contain
+      each of them. Problems of manifests are in the response.
+    * ALREADY_EXISTS: the request_id was used before with other content.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many objects, or too many requests at once; details carry the limit.
-    * DEADLINE_EXCEEDED: the time limit was over first; nothing is kept.
+    * RESOURCE_EXHAUSTED: too many objects or concurrent requests; details contain the limit.
+    * DEADLINE_EXCEEDED: the time limit expired first; no result is kept.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_scheduling_service_pb2.ExplainRequest, _scheduling_service_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
-    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
-      although there are several.
+    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster although there
+      are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     EstimateStart: _aio.UnaryUnaryMultiCallable[_scheduling_service_pb2.EstimateStartRequest, _scheduling_service_pb2.EstimateStartResponse]  # type: ignore[assignment]
-    """Estimates when a waiting job or pod starts. The same state, run times and time give the same
-    answer. Errors:
+    """Estimates the start of a waiting job or pod. The response is a function of the state, the run times
+    and the time. Errors:
     * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
-      no cluster named although there are several.
+      no cluster although there are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-    * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
-    * DEADLINE_EXCEEDED: the time limit was over first.
+    * RESOURCE_EXHAUSTED: too many concurrent estimates; details contain the limit.
+    * DEADLINE_EXCEEDED: the time limit expired first.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
 class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For everyone: what would be decided, and why something is as it is. Nothing happens to a cluster."""
+    """For all clients: hypothetical decisions, explanations and estimates. No call changes a cluster."""
 
     @_abc_1.abstractmethod
     def Schedule(
@@ -111,15 +111,15 @@ class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduling_service_pb2.ScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduling_service_pb2.ScheduleResponse, _abc.Awaitable[_scheduling_service_pb2.ScheduleResponse]]:
-        """Decides on objects in the request, or on a live cluster's state with hypothetical objects. The
-        same request_id with the same content gets the same answer for some minutes. Errors:
-        * INVALID_ARGUMENT: no source, no request_id, a configuration or object that cannot be used;
-          details name each of them. Of manifests, what cannot be used is in the answer.
-        * ALREADY_EXISTS: the request_id was used with other content.
+        """Runs sessions on the objects in the request, or on the state of a live cluster with hypothetical
+        objects. For some minutes, the same request_id with the same content gets the same response. Errors:
+        * INVALID_ARGUMENT: no source, no request_id, an invalid configuration or object; details contain
+          each of them. Problems of manifests are in the response.
+        * ALREADY_EXISTS: the request_id was used before with other content.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many objects, or too many requests at once; details carry the limit.
-        * DEADLINE_EXCEEDED: the time limit was over first; nothing is kept.
+        * RESOURCE_EXHAUSTED: too many objects or concurrent requests; details contain the limit.
+        * DEADLINE_EXCEEDED: the time limit expired first; no result is kept.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
 
@@ -130,8 +130,8 @@ class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_scheduling_service_pb2.ExplainResponse, _abc.Awaitable[_scheduling_service_pb2.ExplainResponse]]:
         """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
-        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
-          although there are several.
+        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster although there
+          are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -143,14 +143,14 @@ class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduling_service_pb2.EstimateStartRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduling_service_pb2.EstimateStartResponse, _abc.Awaitable[_scheduling_service_pb2.EstimateStartResponse]]:
-        """Estimates when a waiting job or pod starts. The same state, run times and time give the same
-        answer. Errors:
+        """Estimates the start of a waiting job or pod. The response is a function of the state, the run times
+        and the time. Errors:
         * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
-          no cluster named although there are several.
+          no cluster although there are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
-        * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
-        * DEADLINE_EXCEEDED: the time limit was over first.
+        * RESOURCE_EXHAUSTED: too many concurrent estimates; details contain the limit.
+        * DEADLINE_EXCEEDED: the time limit expired first.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
 

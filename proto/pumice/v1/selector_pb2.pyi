@@ -26,13 +26,13 @@ class _Operator:
 class _OperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operator.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OPERATOR_UNSPECIFIED: _Operator.ValueType  # 0
-    """Not an operator: an object that holds it is set aside."""
+    """Invalid; an object with it is rejected."""
     OPERATOR_IN: _Operator.ValueType  # 1
-    """The label is there and its value is one of the values."""
+    """The label exists and its value is one of the values."""
     OPERATOR_NOT_IN: _Operator.ValueType  # 2
     """The label is missing, or its value is none of the values."""
     OPERATOR_EXISTS: _Operator.ValueType  # 3
-    """The label is there."""
+    """The label exists."""
     OPERATOR_DOES_NOT_EXIST: _Operator.ValueType  # 4
     """The label is missing."""
     OPERATOR_GREATER_THAN: _Operator.ValueType  # 5
@@ -41,19 +41,19 @@ class _OperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operator.Val
     """The label is an integer below the one value; node selectors only."""
 
 class Operator(_Operator, metaclass=_OperatorEnumTypeWrapper):
-    """Label selectors, taints and tolerations, matched as Kubernetes matches them.
+    """Label selectors, taints and tolerations, with the semantics of Kubernetes.
 
-    How a requirement compares a label with its values.
+    The comparison of a label with the values of a requirement.
     """
 
 OPERATOR_UNSPECIFIED: Operator.ValueType  # 0
-"""Not an operator: an object that holds it is set aside."""
+"""Invalid; an object with it is rejected."""
 OPERATOR_IN: Operator.ValueType  # 1
-"""The label is there and its value is one of the values."""
+"""The label exists and its value is one of the values."""
 OPERATOR_NOT_IN: Operator.ValueType  # 2
 """The label is missing, or its value is none of the values."""
 OPERATOR_EXISTS: Operator.ValueType  # 3
-"""The label is there."""
+"""The label exists."""
 OPERATOR_DOES_NOT_EXIST: Operator.ValueType  # 4
 """The label is missing."""
 OPERATOR_GREATER_THAN: Operator.ValueType  # 5
@@ -69,16 +69,16 @@ class _TaintEffect:
 class _TaintEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaintEffect.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TAINT_EFFECT_UNSPECIFIED: _TaintEffect.ValueType  # 0
-    """On a toleration: every effect. On a taint: not allowed."""
+    """All effects in a toleration; not allowed in a taint."""
     TAINT_EFFECT_NO_SCHEDULE: _TaintEffect.ValueType  # 1
     TAINT_EFFECT_PREFER_NO_SCHEDULE: _TaintEffect.ValueType  # 2
     TAINT_EFFECT_NO_EXECUTE: _TaintEffect.ValueType  # 3
 
 class TaintEffect(_TaintEffect, metaclass=_TaintEffectEnumTypeWrapper):
-    """What a taint does to pods that do not tolerate it."""
+    """The effect of a taint on pods that do not tolerate it."""
 
 TAINT_EFFECT_UNSPECIFIED: TaintEffect.ValueType  # 0
-"""On a toleration: every effect. On a taint: not allowed."""
+"""All effects in a toleration; not allowed in a taint."""
 TAINT_EFFECT_NO_SCHEDULE: TaintEffect.ValueType  # 1
 TAINT_EFFECT_PREFER_NO_SCHEDULE: TaintEffect.ValueType  # 2
 TAINT_EFFECT_NO_EXECUTE: TaintEffect.ValueType  # 3
@@ -94,16 +94,16 @@ class _TolerationOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_To
     """Means EQUAL."""
     TOLERATION_OPERATOR_EQUAL: _TolerationOperator.ValueType  # 1
     TOLERATION_OPERATOR_EXISTS: _TolerationOperator.ValueType  # 2
-    """Any value will do."""
+    """Tolerates any value."""
 
 class TolerationOperator(_TolerationOperator, metaclass=_TolerationOperatorEnumTypeWrapper):
-    """How a toleration compares its value with that of a taint."""
+    """The comparison of a toleration's value with that of a taint."""
 
 TOLERATION_OPERATOR_UNSPECIFIED: TolerationOperator.ValueType  # 0
 """Means EQUAL."""
 TOLERATION_OPERATOR_EQUAL: TolerationOperator.ValueType  # 1
 TOLERATION_OPERATOR_EXISTS: TolerationOperator.ValueType  # 2
-"""Any value will do."""
+"""Tolerates any value."""
 Global___TolerationOperator: _TypeAlias = TolerationOperator  # noqa: Y015
 
 @_typing.final
@@ -137,8 +137,8 @@ Global___Requirement: _TypeAlias = Requirement  # noqa: Y015
 
 @_typing.final
 class LabelSelector(_message.Message):
-    """All requirements must hold; with none it selects everything. A selector that is absent selects
-    nothing, except where the field says otherwise. `matchLabels` travel as IN with one value.
+    """All requirements must hold; a selector without requirements selects all objects. An absent selector
+    selects no object, unless the field's comment differs. `matchLabels` are sent as IN with one value.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -161,7 +161,7 @@ Global___LabelSelector: _TypeAlias = LabelSelector  # noqa: Y015
 
 @_typing.final
 class NodeSelectorTerm(_message.Message):
-    """One alternative of a node selector; a term without any requirement matches no node."""
+    """One alternative of a node selector; a term without requirements matches no node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -171,7 +171,7 @@ class NodeSelectorTerm(_message.Message):
     def label_requirements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Requirement]: ...
     @_builtins.property
     def field_requirements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Requirement]:
-        """Only the key `metadata.name` with IN or NOT_IN and one value means anything."""
+        """Only the key `metadata.name` with IN or NOT_IN and one value has a meaning."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ Global___NodeSelectorTerm: _TypeAlias = NodeSelectorTerm  # noqa: Y015
 
 @_typing.final
 class NodeSelector(_message.Message):
-    """Alternatives of which one must match; present without terms it matches no node."""
+    """Alternatives of which one must match; a node selector without terms matches no node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -211,7 +211,7 @@ Global___NodeSelector: _TypeAlias = NodeSelector  # noqa: Y015
 
 @_typing.final
 class Taint(_message.Message):
-    """A mark on a node or device that keeps pods away."""
+    """A taint of a node or device, which repels pods that do not tolerate it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -239,7 +239,7 @@ Global___Taint: _TypeAlias = Taint  # noqa: Y015
 
 @_typing.final
 class Toleration(_message.Message):
-    """A permission to ignore taints; an empty key with EXISTS ignores all of them."""
+    """A toleration of taints; an empty key with EXISTS tolerates all taints."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

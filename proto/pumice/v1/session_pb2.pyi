@@ -24,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class SessionTiming(_message.Message):
-    """Sessions and queues as people and dashboards see them.
+    """Sessions and queue shares for people and dashboards.
 
     The time that a session spent in an action, in a plugin, or in a plugin during an action.
     """
@@ -36,9 +36,9 @@ class SessionTiming(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     CALL_COUNT_FIELD_NUMBER: _builtins.int
     action: _builtins.str
-    """Also `open` and `close`, where plugins register their functions and finish."""
+    """An action, or `open` and `close`, in which plugins register their functions and finish."""
     plugin: _builtins.str
-    """Empty: the whole action, with all plugins that it called."""
+    """Empty for the whole action, including plugins."""
     call_count: _builtins.int
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration: ...
@@ -60,7 +60,7 @@ Global___SessionTiming: _TypeAlias = SessionTiming  # noqa: Y015
 
 @_typing.final
 class SessionSummary(_message.Message):
-    """One session in figures."""
+    """The figures of one session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -97,29 +97,29 @@ class SessionSummary(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     based_on_seq: _builtins.int
-    """The last op that the session saw; 0 without a stream."""
+    """The last op before the session; 0 without a stream."""
     config_hash: _builtins.str
     bind_count: _builtins.int
     evict_count: _builtins.int
     wait_count: _builtins.int
-    """Jobs that stayed pending."""
+    """Number of jobs that stayed pending."""
     fault_count: _builtins.int
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """The time that was given to the session."""
+        """The time of the session."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it took; not part of what is replayed."""
+        """The duration of the session; a replay does not reproduce it."""
 
     @_builtins.property
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Counts of work done, by name, such as nodes looked at."""
+        """Counters of work by name, such as examined nodes."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionTiming]:
-        """Functions of built-in plugins are measured in `open` and `close` only. Like the duration, not
-        part of what is replayed.
+        """Functions of built-in plugins are measured in `open` and `close` only. A replay does not reproduce
+        timings.
         """
 
     def __init__(
@@ -147,7 +147,7 @@ Global___SessionSummary: _TypeAlias = SessionSummary  # noqa: Y015
 
 @_typing.final
 class SessionDetail(_message.Message):
-    """A session with what it decided, or a page of that."""
+    """A session with its results, or with a page of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -159,11 +159,11 @@ class SessionDetail(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     SUMMARY_ONLY_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """Decisions or waits are missing here. The counts in `summary` are those of the whole session;
-    GetSession gives all of them, page by page.
+    """Whether decisions or waits are missing. The counts in `summary` are those of the whole session;
+    GetSession returns all decisions and waits in pages.
     """
     summary_only: _builtins.bool
-    """The core kept the figures of this session only, so that no page has its decisions and waits."""
+    """Whether the core has only the summary of this session; then no page has its decisions and waits."""
     @_builtins.property
     def summary(self) -> Global___SessionSummary: ...
     @_builtins.property
@@ -288,20 +288,20 @@ class QueueShare(_message.Message):
     OVERUSED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     share: _builtins.float
-    """The largest of allocated / deserved over the resources."""
+    """The maximum of allocated / deserved over the resources."""
     overused: _builtins.bool
-    """The queue has its share and gets no more."""
+    """Whether the queue has reached its share and gets no more resources."""
     @_builtins.property
     def deserved(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The requests of all its jobs, running and pending."""
+        """The requests of all running and pending jobs of the queue."""
 
     @_builtins.property
     def inqueue(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The minimum resources of its jobs that are enqueued."""
+        """The minimum resources of the enqueued jobs of the queue."""
 
     def __init__(
         self,

@@ -22,10 +22,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PodGroupStatusChange(_message.Message):
-    """Statuses that the adapter writes: only what changed, and level-triggered, so that a later status
-    of an object replaces an earlier one that was not written yet.
+    """Changed statuses that the adapter writes. They are level-triggered: a later status of an object
+    replaces an earlier one that was not written yet.
 
-    A PodGroup's status differs from what the cluster holds.
+    A PodGroup's status differs from that in the cluster.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -39,7 +39,7 @@ class PodGroupStatusChange(_message.Message):
     uid: _builtins.str
     @_builtins.property
     def status(self) -> _group_pb2.PodGroupStatus:
-        """The whole new status."""
+        """The complete new status."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ Global___QueueStatusChange: _TypeAlias = QueueStatusChange  # noqa: Y015
 
 @_typing.final
 class PodConditionChange(_message.Message):
-    """A pod was not placed: its condition PodScheduled=False, and its nominated node, if any."""
+    """A pod was not placed: the condition PodScheduled=False, and the nominated node if there is one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -125,7 +125,7 @@ class PodConditionChange(_message.Message):
     reason: _builtins.str
     message: _builtins.str
     nominated_node_name: _builtins.str
-    """Empty: leave what is there."""
+    """Empty if the adapter keeps the current value."""
     def __init__(
         self,
         *,
@@ -146,8 +146,8 @@ Global___PodConditionChange: _TypeAlias = PodConditionChange  # noqa: Y015
 
 @_typing.final
 class NodeShardStatusChange(_message.Message):
-    """The nodes that this scheduler claims differ from those in the status of its NodeShard. The core
-    uses a node only once the NodeShard shows the claim.
+    """The nodes that this scheduler claims differ from those in the status of its NodeShard. The core uses
+    a node only after the status of the NodeShard contains it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -161,15 +161,15 @@ class NodeShardStatusChange(_message.Message):
     uid: _builtins.str
     @_builtins.property
     def nodes_in_use(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that the scheduler claims, in the order of their names."""
+        """Nodes that the scheduler claims, by name."""
 
     @_builtins.property
     def nodes_to_add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that are desired and not in use."""
+        """Nodes that are desired but not in use."""
 
     @_builtins.property
     def nodes_to_remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that are in use and not desired: binds to them are in flight."""
+        """Nodes that are in use but not desired, because binds to them are in flight."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ Global___NodeShardStatusChange: _TypeAlias = NodeShardStatusChange  # noqa: Y015
 
 @_typing.final
 class PodGateLift(_message.Message):
-    """A scheduling gate that a pod no longer needs, because its queue has room for it."""
+    """Removal of a scheduling gate from a pod, because the pod's queue has room."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -221,7 +221,7 @@ Global___PodGateLift: _TypeAlias = PodGateLift  # noqa: Y015
 
 @_typing.final
 class StatusChange(_message.Message):
-    """One status to write."""
+    """One changed status."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -274,11 +274,11 @@ class Event(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     kind: _object_pb2.Kind.ValueType
     namespace: _builtins.str
-    """Empty for objects of the whole cluster."""
+    """Empty for cluster-scoped objects."""
     name: _builtins.str
     uid: _builtins.str
     warning: _builtins.bool
-    """A Warning, not a Normal event."""
+    """True for a Warning, false for a Normal event."""
     reason: _builtins.str
     message: _builtins.str
     def __init__(

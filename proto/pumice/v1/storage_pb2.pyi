@@ -27,7 +27,7 @@ class _VolumePhase:
 class _VolumePhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_VolumePhase.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     VOLUME_PHASE_UNSPECIFIED: _VolumePhase.ValueType  # 0
-    """Not known, or a phase that has no name here."""
+    """Missing, or an unknown phase."""
     VOLUME_PHASE_PENDING: _VolumePhase.ValueType  # 1
     VOLUME_PHASE_AVAILABLE: _VolumePhase.ValueType  # 2
     VOLUME_PHASE_BOUND: _VolumePhase.ValueType  # 3
@@ -36,13 +36,13 @@ class _VolumePhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_VolumePha
     VOLUME_PHASE_LOST: _VolumePhase.ValueType  # 6
 
 class VolumePhase(_VolumePhase, metaclass=_VolumePhaseEnumTypeWrapper):
-    """Volumes as scheduling reads them.
+    """The fields of volumes and related objects that scheduling reads.
 
     The phase of a PersistentVolume or a claim.
     """
 
 VOLUME_PHASE_UNSPECIFIED: VolumePhase.ValueType  # 0
-"""Not known, or a phase that has no name here."""
+"""Missing, or an unknown phase."""
 VOLUME_PHASE_PENDING: VolumePhase.ValueType  # 1
 VOLUME_PHASE_AVAILABLE: VolumePhase.ValueType  # 2
 VOLUME_PHASE_BOUND: VolumePhase.ValueType  # 3
@@ -58,17 +58,17 @@ class _AccessMode:
 class _AccessModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ACCESS_MODE_UNSPECIFIED: _AccessMode.ValueType  # 0
-    """A mode that has no name here; no volume offers it."""
+    """An unknown mode, which no volume offers."""
     ACCESS_MODE_READ_WRITE_ONCE: _AccessMode.ValueType  # 1
     ACCESS_MODE_READ_ONLY_MANY: _AccessMode.ValueType  # 2
     ACCESS_MODE_READ_WRITE_MANY: _AccessMode.ValueType  # 3
     ACCESS_MODE_READ_WRITE_ONCE_POD: _AccessMode.ValueType  # 4
 
 class AccessMode(_AccessMode, metaclass=_AccessModeEnumTypeWrapper):
-    """How a volume may be mounted."""
+    """The access mode of a volume."""
 
 ACCESS_MODE_UNSPECIFIED: AccessMode.ValueType  # 0
-"""A mode that has no name here; no volume offers it."""
+"""An unknown mode, which no volume offers."""
 ACCESS_MODE_READ_WRITE_ONCE: AccessMode.ValueType  # 1
 ACCESS_MODE_READ_ONLY_MANY: AccessMode.ValueType  # 2
 ACCESS_MODE_READ_WRITE_MANY: AccessMode.ValueType  # 3
@@ -77,7 +77,7 @@ Global___AccessMode: _TypeAlias = AccessMode  # noqa: Y015
 
 @_typing.final
 class PersistentVolume(_message.Message):
-    """A volume that exists."""
+    """A PersistentVolume."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -124,12 +124,12 @@ class PersistentVolume(_message.Message):
     attributes_class_name: _builtins.str
     capacity_bytes: _builtins.int
     block_mode: _builtins.bool
-    """A raw device, not a file system."""
+    """True for a raw block device, false for a file system."""
     csi_driver: _builtins.str
-    """Empty: not a CSI volume."""
+    """Empty if this is not a CSI volume."""
     csi_handle: _builtins.str
     claim_key: _builtins.str
-    """`namespace/name` and uid of the claim it is bound or reserved for."""
+    """`namespace/name` and uid of the claim to which the volume is bound, or for which it is reserved."""
     claim_uid: _builtins.str
     terminating: _builtins.bool
     @_builtins.property
@@ -138,7 +138,7 @@ class PersistentVolume(_message.Message):
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[Global___AccessMode.ValueType]: ...
     @_builtins.property
     def node_terms(self) -> _selector_pb2.NodeSelector:
-        """Absent: reachable from every node."""
+        """Absent: accessible from all nodes."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ Global___PersistentVolume: _TypeAlias = PersistentVolume  # noqa: Y015
 
 @_typing.final
 class PersistentVolumeClaim(_message.Message):
-    """A claim to a volume."""
+    """A PersistentVolumeClaim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -195,22 +195,22 @@ class PersistentVolumeClaim(_message.Message):
     phase: Global___VolumePhase.ValueType
     volume_name: _builtins.str
     storage_class_name: _builtins.str
-    """Absent: not given, which like an empty name matches only volumes without a class."""
+    """An absent or empty name matches only volumes without a class."""
     attributes_class_name: _builtins.str
     request_bytes: _builtins.int
     block_mode: _builtins.bool
     bind_completed: _builtins.bool
-    """Has the annotation `pv.kubernetes.io/bind-completed`."""
+    """Whether the claim has the annotation `pv.kubernetes.io/bind-completed`."""
     selected_node: _builtins.str
-    """The node that was selected for the provisioner."""
+    """The selected node for the provisioner."""
     owner_uid: _builtins.str
-    """The controlling owner, a pod if the volume is ephemeral."""
+    """The controlling owner, which is a pod if the volume is ephemeral."""
     terminating: _builtins.bool
     @_builtins.property
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[Global___AccessMode.ValueType]: ...
     @_builtins.property
     def selector(self) -> _selector_pb2.LabelSelector:
-        """Absent: every volume."""
+        """Absent: all volumes."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ Global___PersistentVolumeClaim: _TypeAlias = PersistentVolumeClaim  # noqa: Y015
 
 @_typing.final
 class StorageClass(_message.Message):
-    """How volumes of a class come to be."""
+    """A StorageClass."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -262,7 +262,7 @@ class StorageClass(_message.Message):
     """The parameter `csi.storage.k8s.io/csi-driver-name`."""
     @_builtins.property
     def allowed_topologies(self) -> _containers.RepeatedCompositeFieldContainer[_selector_pb2.NodeSelectorTerm]:
-        """None: everywhere."""
+        """Empty: all nodes."""
 
     def __init__(
         self,
@@ -312,11 +312,11 @@ class CsiNode(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DRIVER_LIMITS_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
-    """Never empty, like the name, which is the node's."""
+    """Never empty, like the name, which is that of the node."""
     name: _builtins.str
     @_builtins.property
     def driver_limits(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Driver to the number of volumes it can attach; -1: none published."""
+        """Maximum number of attached volumes by driver; -1 if the driver publishes none."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class CsiDriver(_message.Message):
     """Never empty, like the name."""
     name: _builtins.str
     publishes_capacity: _builtins.bool
-    """Publishes CsiStorageCapacity objects that are to be respected."""
+    """Whether the driver publishes CSIStorageCapacity objects, which then limit placements."""
     def __init__(
         self,
         *,
@@ -364,7 +364,7 @@ Global___CsiDriver: _TypeAlias = CsiDriver  # noqa: Y015
 
 @_typing.final
 class CsiStorageCapacity(_message.Message):
-    """Storage capacity for volumes of a class, reachable from some nodes."""
+    """Storage capacity for volumes of a class, accessible from some nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -381,11 +381,11 @@ class CsiStorageCapacity(_message.Message):
     name: _builtins.str
     storage_class_name: _builtins.str
     capacity_bytes: _builtins.int
-    """Absent: not published."""
+    """Absent if it is not published."""
     maximum_volume_bytes: _builtins.int
     @_builtins.property
     def node_selector(self) -> _selector_pb2.LabelSelector:
-        """Absent reaches no node."""
+        """Absent: no node."""
 
     def __init__(
         self,

@@ -27,15 +27,15 @@ class _CpuManagerPolicy:
 class _CpuManagerPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CpuManagerPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CPU_MANAGER_POLICY_UNSPECIFIED: _CpuManagerPolicy.ValueType  # 0
-    """Not known, or a policy that has no name here."""
+    """Missing, or an unknown policy."""
     CPU_MANAGER_POLICY_NONE: _CpuManagerPolicy.ValueType  # 1
     CPU_MANAGER_POLICY_STATIC: _CpuManagerPolicy.ValueType  # 2
 
 class CpuManagerPolicy(_CpuManagerPolicy, metaclass=_CpuManagerPolicyEnumTypeWrapper):
-    """A kubelet's policy for exclusive cpus."""
+    """A kubelet's policy for exclusive CPUs."""
 
 CPU_MANAGER_POLICY_UNSPECIFIED: CpuManagerPolicy.ValueType  # 0
-"""Not known, or a policy that has no name here."""
+"""Missing, or an unknown policy."""
 CPU_MANAGER_POLICY_NONE: CpuManagerPolicy.ValueType  # 1
 CPU_MANAGER_POLICY_STATIC: CpuManagerPolicy.ValueType  # 2
 Global___CpuManagerPolicy: _TypeAlias = CpuManagerPolicy  # noqa: Y015
@@ -47,17 +47,17 @@ class _TopologyPolicy:
 class _TopologyPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TopologyPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TOPOLOGY_POLICY_UNSPECIFIED: _TopologyPolicy.ValueType  # 0
-    """Not known, or a policy that has no name here."""
+    """Missing, or an unknown policy."""
     TOPOLOGY_POLICY_NONE: _TopologyPolicy.ValueType  # 1
     TOPOLOGY_POLICY_BEST_EFFORT: _TopologyPolicy.ValueType  # 2
     TOPOLOGY_POLICY_RESTRICTED: _TopologyPolicy.ValueType  # 3
     TOPOLOGY_POLICY_SINGLE_NUMA_NODE: _TopologyPolicy.ValueType  # 4
 
 class TopologyPolicy(_TopologyPolicy, metaclass=_TopologyPolicyEnumTypeWrapper):
-    """How resources are aligned to NUMA nodes: a kubelet's policy, or a pod's."""
+    """A kubelet's or a pod's policy for the alignment of resources to NUMA nodes."""
 
 TOPOLOGY_POLICY_UNSPECIFIED: TopologyPolicy.ValueType  # 0
-"""Not known, or a policy that has no name here."""
+"""Missing, or an unknown policy."""
 TOPOLOGY_POLICY_NONE: TopologyPolicy.ValueType  # 1
 TOPOLOGY_POLICY_BEST_EFFORT: TopologyPolicy.ValueType  # 2
 TOPOLOGY_POLICY_RESTRICTED: TopologyPolicy.ValueType  # 3
@@ -66,9 +66,9 @@ Global___TopologyPolicy: _TypeAlias = TopologyPolicy  # noqa: Y015
 
 @_typing.final
 class HyperNodeMember(_message.Message):
-    """The network's tiers, NUMA layouts and shards of nodes.
+    """HyperNodes, NUMA topologies and NodeShards.
 
-    Nodes, or one child HyperNode, chosen by exactly one of name, pattern and labels.
+    Nodes, or one child HyperNode, selected by exactly one of name, pattern and labels.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -78,13 +78,13 @@ class HyperNodeMember(_message.Message):
     NAME_PATTERN_FIELD_NUMBER: _builtins.int
     LABEL_SELECTOR_FIELD_NUMBER: _builtins.int
     is_hyper_node: _builtins.bool
-    """The member is a HyperNode; only `exact_name` can choose it."""
+    """Whether the member is a HyperNode, which only `exact_name` can select."""
     exact_name: _builtins.str
     name_pattern: _builtins.str
-    """A regular expression, searched for anywhere in the name."""
+    """A regular expression that matches any part of the name."""
     @_builtins.property
     def label_selector(self) -> _selector_pb2.LabelSelector:
-        """Nodes by their labels. Absent: not a label match; without requirements it selects nothing."""
+        """Nodes by labels. A selector without requirements selects no node."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class HyperNode(_message.Message):
     """Never empty, like the name."""
     name: _builtins.str
     tier: _builtins.int
-    """The lower, the closer together."""
+    """A lower tier means a closer network."""
     tier_name: _builtins.str
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___HyperNodeMember]: ...
@@ -140,7 +140,7 @@ Global___HyperNode: _TypeAlias = HyperNode  # noqa: Y015
 
 @_typing.final
 class NumaCpu(_message.Message):
-    """The position of a cpu in its node."""
+    """The position of a CPU in its node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -170,14 +170,14 @@ Global___NumaCpu: _TypeAlias = NumaCpu  # noqa: Y015
 
 @_typing.final
 class NumaResource(_message.Message):
-    """What a node has of one resource, by its NUMA manager."""
+    """The amounts of a resource on a node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ALLOCATABLE_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     allocatable: _builtins.str
-    """A cpu list such as `0-3,8`."""
+    """A CPU list such as `0-3,8`."""
     capacity: _builtins.int
     """A count."""
     def __init__(
@@ -270,7 +270,7 @@ class NumaTopology(_message.Message):
     RESERVED_FIELD_NUMBER: _builtins.int
     POD_ALLOCATIONS_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
-    """Never empty, like the name, which is the node's."""
+    """Never empty, like the name, which is that of the node."""
     name: _builtins.str
     cpu_manager_policy: Global___CpuManagerPolicy.ValueType
     topology_manager_policy: Global___TopologyPolicy.ValueType
@@ -280,11 +280,11 @@ class NumaTopology(_message.Message):
     def cpus(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumaCpu]: ...
     @_builtins.property
     def reserved(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the kubelet keeps for itself; units: see resource.proto."""
+        """Resources reserved by the kubelet; units: see resource.proto."""
 
     @_builtins.property
     def pod_allocations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Pod uid to cpu list."""
+        """CPU lists by pod uid."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ Global___NumaTopology: _TypeAlias = NumaTopology  # noqa: Y015
 
 @_typing.final
 class NodeShard(_message.Message):
-    """The nodes that one of several schedulers wants and uses."""
+    """The desired nodes and the nodes in use of one of several schedulers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -327,7 +327,7 @@ class NodeShard(_message.Message):
     def nodes_in_use(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def nodes_to_add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """How the nodes in use differ from the desired ones, as the status says."""
+        """The differences between desired nodes and nodes in use, from the status."""
 
     @_builtins.property
     def nodes_to_remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...

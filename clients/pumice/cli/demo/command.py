@@ -13,7 +13,7 @@ from pumice.cli.demo.run import DemoRun
 from pumice.cli.demo.scenario import DemoScenario, socket_address
 from pumice.cli.demo.summary import Summary
 from pumice.cli.errors import InputProblem
-from pumice.cli.terminal import complain, json_option, print_json
+from pumice.cli.terminal import json_option, print_error, print_json
 from pumice.client import Client, ClientSettings
 from pumice.recordings import SUFFIX
 
@@ -33,7 +33,7 @@ _INTERRUPTED = 130
     default=24.0,
     show_default=True,
     type=click.FloatRange(3, 25),
-    help="Longest duration.",
+    help="Maximum duration.",
 )
 @click.option(
     "--fault",
@@ -49,7 +49,7 @@ _INTERRUPTED = 130
     help="Recording for 'pumice replay'; the name ends in .pumice.",
 )
 @click.option(
-    "--keep", is_flag=True, help="Run until Ctrl-C, with more jobs; --seconds is ignored."
+    "--keep", is_flag=True, help="Demo until Ctrl-C, with more jobs; --seconds is ignored."
 )
 @json_option
 def demo_command(
@@ -64,9 +64,9 @@ def demo_command(
 ) -> None:
     """Runs a core and a simulated cluster as two processes, and shows their state live.
 
-    While it runs, other commands can query it: it shows the address for their option --core.
-    A process that is killed is restarted, and every gang still starts whole. The exit code is 1
-    when a gang was left in part.
+    While the demo runs, other commands can query its core: it shows the address for their option
+    --core. A killed process is restarted, and every gang still starts as a whole. The exit code is
+    1 if a gang is left bound in part.
     """
     if record is not None:
         _check_name(record)
@@ -81,7 +81,7 @@ def demo_command(
         )
         run.run(quiet=as_json)
         if run.is_interrupted and not keep:
-            complain("interrupted; both processes have ended")
+            print_error("interrupted; both processes have ended")
             raise click.exceptions.Exit(_INTERRUPTED)
         summary = Summary.of(run)
         if summary is None:

@@ -1,4 +1,4 @@
-"""The demo's two child processes: started, restarted when they die, and ended with the demo."""
+"""Child processes of the demo, which are restarted when they die and end with the demo."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import IO, Any
 
 # Time for a process to end after SIGTERM.
 _GRACE_SECONDS = 5.0
-# A process that dies more often fails for a reason that a restart does not cure.
+# A process that dies more often has a problem that a restart does not fix.
 _MOST_RESTARTS = 10
-# Asks Linux for a SIGTERM when the parent ends, by SIGKILL too; then becomes the command. The demo
-# has threads, so the process cannot do this between fork and exec.
+# Requests a SIGTERM from Linux for the end of the parent, even by SIGKILL; then executes the command.
+# The demo has threads, so this cannot happen between fork and exec.
 _PARENT_DEATH_SIGNAL = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
@@ -26,7 +26,7 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-# The part of the output that holds the last report.
+# The size of the end of the output that contains the last report.
 _TAIL_BYTES = 16 * 1024
 
 
@@ -45,7 +45,7 @@ class ChildProcess:
         out = (self.folder / f"{self.name}.out").open("ab")
         err = (self.folder / f"{self.name}.err").open("ab")
         self._files += [out, err]
-        # In a session of its own it does not get Ctrl-C; the demo ends it.
+        # In a separate session the process does not get Ctrl-C; the demo ends it.
         self._process = subprocess.Popen(
             _ending_with_this_process([sys.executable, "-m", "pumice.cli", *self.arguments]),
             stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ class ChildProcess:
         return None if self._process is None else self._process.poll()
 
     def restart_if_dead(self) -> str | None:
-        """What happened, if the process had died; None while it runs."""
+        """Restarts a dead process and returns a message; None while the process runs."""
         code = self.exit_code
         if code is None or self.restarts >= _MOST_RESTARTS:
             return None
@@ -86,7 +86,7 @@ class ChildProcess:
         self._files.clear()
 
     def last_report(self) -> dict[str, Any] | None:
-        """The last JSON object in its output; a killed process can leave an incomplete line."""
+        """The last JSON object in the output; a killed process can leave an incomplete line."""
         path = self.folder / f"{self.name}.out"
         if not path.exists():
             return None
@@ -95,7 +95,7 @@ class ChildProcess:
             return last_json(file.read().decode("utf-8", errors="replace"))
 
     def last_error(self) -> str:
-        """The last line on its stderr."""
+        """The last line on stderr."""
         text = (self.folder / f"{self.name}.err").read_text(encoding="utf-8", errors="replace")
         lines = text.strip().splitlines()
         return lines[-1] if lines else "no output on stderr"
@@ -117,7 +117,7 @@ def _cause(code: int) -> str:
 
 
 def _ending_with_this_process(command: list[str]) -> list[str]:
-    """The command, run so that it ends even when this process is killed with SIGKILL."""
+    """Wraps the command so that it ends even if this process is killed with SIGKILL."""
     if not sys.platform.startswith("linux"):
         return command
     return [sys.executable, "-S", "-c", _PARENT_DEATH_SIGNAL, str(os.getpid()), *command]

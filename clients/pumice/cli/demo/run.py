@@ -17,7 +17,7 @@ from pumice.cli.demo.view import plain_line, render
 from pumice.cli.terminal import console
 from pumice.client import Client
 
-# Time after which a cluster that has not ended is ended.
+# Time after which the demo ends a cluster that still runs.
 _LONGEST_SECONDS = 27.5
 _POLL_SECONDS = 0.2
 _LINE_SECONDS = 1.0
@@ -30,7 +30,7 @@ class DemoRun:
     def __init__(
         self, core: ChildProcess, adapter: ChildProcess, client: Client, seconds: float | None
     ) -> None:
-        """Without a number of seconds it lasts until it is interrupted."""
+        """``seconds`` is the planned duration; None runs the demo until it is interrupted."""
         self.core, self.adapter = core, adapter
         self.state = DemoState()
         self.is_interrupted = False
@@ -62,7 +62,7 @@ class DemoRun:
 
     @contextmanager
     def _signals_noted(self) -> Iterator[None]:
-        """A signal is noted, not raised: an exception at the wrong moment would leave a process."""
+        """Records signals instead of raising: an exception could leave a process running."""
 
         def note(_signal: int, _frame: FrameType | None) -> None:
             self.is_interrupted = True
@@ -107,7 +107,7 @@ class DemoRun:
         return show
 
     def _watch(self, show: Callable[[bool], None]) -> None:
-        """``show`` is called with false, and at the end with true: then it has the last counts."""
+        """Polls and calls ``show(False)`` until the demo is over, then ``show(True)`` once."""
         while not self._is_over():
             self._restart_dead()
             self._poll()
@@ -131,7 +131,7 @@ class DemoRun:
             if process.is_beyond_restarts():
                 error = process.last_error()
                 raise click.ClickException(f"{process.name} ended too often: {error}")
-            # An adapter ends with 0 when its cluster ends.
+            # An adapter exits with 0 when its cluster ends.
             if process is self.adapter and process.exit_code == 0:
                 continue
             note = process.restart_if_dead()

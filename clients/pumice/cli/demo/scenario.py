@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Simulated seconds in one second.
+# Simulated seconds per second.
 _SPEED = 4.0
-# Jobs arrive in this share of the time.
+# The share of the time in which jobs arrive.
 _ARRIVALS = 0.55
 # Requests of the jobs while they arrive, as a share of the cluster: some job always waits.
 _LOAD = 1.5
 # The share of gangs that need only half of their pods.
 _ELASTIC = 0.7
-# A demo that is kept lasts this many times as long, with as many times the jobs.
+# With --keep, duration and number of jobs are multiplied by this.
 _KEPT_LENGTHS = 100
 _MOST_JOBS = 5000
 _REPORT_SECONDS = 0.2
 
-# Preemption within a queue by priority, and between queues by weight; every gang keeps as many
-# pods as it needs.
+# Preemption within a queue by priority, and reclaim between queues by weight; every gang keeps its
+# minimum of pods.
 _CONFIGURATION = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -45,12 +45,12 @@ class DemoScenario:
     seed: int
     nodes: int
     jobs: int
-    # The cluster ends when its jobs are done, at the latest after this time.
+    # The maximum duration; the cluster ends earlier when its jobs are done.
     seconds: float
     faults: Sequence[str]
-    # File for a recording of the core; None: no recording.
+    # File for a recording of the core; None for no recording.
     record: Path | None = None
-    # The cluster does not end by itself.
+    # Whether the cluster runs until it is stopped.
     keep: bool = False
 
     def core_arguments(self, folder: Path) -> list[str]:
@@ -58,7 +58,7 @@ class DemoScenario:
         return words if self.record is None else [*words, "--record", str(self.record.resolve())]
 
     def adapter_arguments(self, folder: Path) -> list[str]:
-        """The cluster is kept in a file, so that it survives a process that is killed."""
+        """Arguments of the adapter. The cluster is in a file, so that it survives a killed process."""
         configuration = folder / "scheduler.yaml"
         configuration.write_text(_CONFIGURATION, encoding="utf-8")
         lengths = _KEPT_LENGTHS if self.keep else 1

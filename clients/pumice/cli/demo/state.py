@@ -15,7 +15,7 @@ _WAITING = (PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
 
 @dataclass(frozen=True, slots=True)
 class DecisionLine:
-    """One line about a session: a gang that was bound, or a pod that was evicted."""
+    """One decision of a session as a line: a bound gang, or an evicted pod."""
 
     session: int
     is_eviction: bool
@@ -29,9 +29,9 @@ class DecisionLine:
 
 @dataclass(slots=True)
 class DemoState:
-    """Everything that the view shows."""
+    """All values that the view shows."""
 
-    core_is_away: bool = True
+    core_is_unavailable: bool = True
     session: int = 0
     queues: list[Queue] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -44,7 +44,7 @@ class DemoState:
     session_seconds: list[float] = field(default_factory=list)
 
     def waiting(self) -> list[tuple[Job, str]]:
-        """Jobs with pending pods by name, and why they wait."""
+        """Jobs with pending pods, and the reason why each waits."""
         return [
             (job, _why(job)) for job in self.jobs if job.phase in _WAITING and job.pending_count
         ]
@@ -60,7 +60,7 @@ class DemoState:
 
 
 class Poller:
-    """Copies the state of the core into a DemoState; a core that is away is not an error."""
+    """Copies the state of the core to a DemoState; an unavailable core is not an error."""
 
     def __init__(self, client: Client, state: DemoState) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class Poller:
     def process_restarted(self) -> None:
         """A restarted core numbers its sessions from 1."""
         self._last_session = 0
-        self._state.core_is_away = True
+        self._state.core_is_unavailable = True
 
     def poll(self) -> None:
         state = self._state
@@ -79,9 +79,9 @@ class Poller:
             state.nodes = self._client.list_nodes()
             state.jobs = self._client.list_jobs()
             self._read_sessions()
-            state.core_is_away = False
+            state.core_is_unavailable = False
         except OUTAGES:
-            state.core_is_away = True
+            state.core_is_unavailable = True
 
     def _read_sessions(self) -> None:
         sessions = self._client.list_sessions()

@@ -17,7 +17,7 @@ class Summary:
 
     @staticmethod
     def of(run: DemoRun) -> Summary | None:
-        """None when the cluster left no report."""
+        """The summary of a run; None if the cluster left no report."""
         report = run.adapter.last_report()
         if report is None:
             return None

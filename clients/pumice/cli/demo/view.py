@@ -49,12 +49,12 @@ def render(
 
 
 def _header(state: DemoState, elapsed: float, total: float | None, address: str) -> RenderableType:
-    condition = "the core is away" if state.core_is_away else f"session {state.session}"
+    condition = "core unavailable" if state.core_is_unavailable else f"session {state.session}"
     counts = f"{state.bound} bound  {state.evicted} evicted"
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(justify="right", width=_PROGRESS_WIDTH)
-    progress: RenderableType = Text("Ctrl-C ends it", style="dim")
+    progress: RenderableType = Text("Ctrl-C to end", style="dim")
     if total is not None:
         progress = ProgressBar(total=total, completed=min(elapsed, total), width=_PROGRESS_WIDTH)
     line.add_row(
@@ -121,7 +121,7 @@ def _pods(count: int) -> str:
 
 
 def _lines(lines: Iterable[tuple[str, str]]) -> Text:
-    """Lines that are cut, not wrapped, so that the height stays the same."""
+    """Lines that are truncated instead of wrapped, so that the height is constant."""
     text = Text(no_wrap=True, overflow="ellipsis")
     for number, (words, style) in enumerate(lines):
         text.append("\n" if number else "")
@@ -162,8 +162,8 @@ def _held_and_deserved(queue: Queue, offered: int) -> tuple[float, float]:
 
 def plain_line(state: DemoState, elapsed: float) -> str:
     """The state in one line."""
-    if state.core_is_away:
-        return f"{elapsed:5.1f} s  the core is away"
+    if state.core_is_unavailable:
+        return f"{elapsed:5.1f} s  core unavailable"
     offered = state.cluster_cpu()
     queues = ", ".join(
         f"{queue.name} {_held_and_deserved(queue, offered)[0]:.0f}%" for queue in state.queues

@@ -2,5 +2,5 @@
 
 import os
 
-# gRPC reads this when it is imported; otherwise it would add lines of its own to our errors.
+# gRPC reads this when it is imported. Without it, gRPC would print its own lines besides our errors.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

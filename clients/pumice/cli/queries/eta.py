@@ -1,4 +1,4 @@
-"""``pumice eta``: when a waiting job or pod starts."""
+"""``pumice eta``: the estimated start of a waiting job or pod."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ hours_option = click.option(
     type=click.FloatRange(0, MAX_HOURS, min_open=True),
     default=24.0,
     show_default=True,
-    help="How far to look ahead.",
+    help="Horizon of the estimate.",
 )
 
 
 @click.command("eta")
 @click.argument("name", metavar="NAMESPACE/NAME", type=NAME, shell_complete=suggest(job_names))
-@click.option("--pod", "is_pod", is_flag=True, help="The name is that of a pod.")
+@click.option("--pod", "is_pod", is_flag=True, help="Estimate for a pod instead of a job.")
 @hours_option
 @core_options
 @output_options
 def eta_command(name: str, is_pod: bool, hours: float, output: str, **connection: Any) -> int:
     """Estimates when a job starts: a PodGroup, or the PodGroup of a Volcano Job.
 
-    The engine is run forward on a copy of the cluster with short, likely and long run times of the
-    pods. The exit code is 1 when no start is expected.
+    The core simulates the future of a copy of the cluster with short, likely and long run times of
+    the pods. The exit code is 1 if no start is expected.
     """
     with core(**connection) as client:
         other = lambda name: client.estimate_start(name, pod=not is_pod)  # noqa: E731

@@ -1,4 +1,4 @@
-"""``pumice explain``: why a job or pod waits, or why it is where it is."""
+"""``pumice explain``: why a job or pod waits, or why it is on its node."""
 
 from __future__ import annotations
 
@@ -29,38 +29,36 @@ from pumice.client import (
 from pumice.client.amounts import amount
 from pumice.client.reasons import why
 
-# Longest wait for a running session, so that nodes can be examined.
+# Maximum wait for a running session, so that the explanation can include nodes.
 _WAIT_SECONDS = 10.0
 _NAME_PARTS = 2
 _MOST_PERIODS = 20
-_OTHER_SCHEDULER = "a core does not know pods of other schedulers (spec.schedulerName)"
+_OTHER_SCHEDULER = "a core has no pending pods of other schedulers (spec.schedulerName)"
 _COLOURS = {StageResult.PASSED: "green", StageResult.HELD_BACK: "yellow"}
 _nearest_option = click.option(
     "--nearest",
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Number of nodes to show that almost fit, 5 by default; not with -f or --conf.",
+    help="Number of nearest nodes to show, 5 by default; not with -f or --conf.",
 )
 
 
 def _trial_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``-f`` and ``--conf``: the explanation is for a cluster with these."""
+    """``-f`` and ``--conf``, for an explanation of a hypothetical cluster."""
     file = click.option(
         "-f",
         "--file",
         "files",
         multiple=True,
         metavar="FILE",
-        help='Manifest that the explanation supposes to be applied; "-" is standard input.',
+        help='Hypothetical manifest, in addition to the cluster; "-" is standard input.',
     )
-    conf = click.option(
-        "--conf", metavar="FILE", help="Scheduler configuration that the explanation supposes."
-    )
+    conf = click.option("--conf", metavar="FILE", help="Hypothetical scheduler configuration.")
     return file(conf(command))
 
 
 class _Explained(SuggestingGroup):
-    """Explains to a caller who names an object without its kind how to name the kind."""
+    """A group whose error for an object without a kind shows the command with the kind."""
 
     def hint(self, word: str, names: list[str]) -> str:
         if "/" not in word:
@@ -68,12 +66,12 @@ class _Explained(SuggestingGroup):
         kind, _, name = word.partition("/")
         if kind in names:
             return f"write 'pumice explain {kind} NAMESPACE/{name}'"
-        ways = " or ".join(f"'pumice explain {each} {word}'" for each in names)
-        return f"name its kind: {ways}"
+        commands = " or ".join(f"'pumice explain {each} {word}'" for each in names)
+        return f"add the kind: {commands}"
 
 
 class Name(click.ParamType[str]):
-    """``NAMESPACE/NAME``; without a namespace it is in ``default``."""
+    """``NAMESPACE/NAME``; the default namespace is ``default``."""
 
     name = "name"
 
@@ -95,7 +93,7 @@ _eta_option = click.option(
 )
 
 
-class _Question(TypedDict, total=False):
+class _ExplainArguments(TypedDict, total=False):
     """Arguments of a call for an explanation."""
 
     nearest: int
@@ -107,7 +105,7 @@ class _Question(TypedDict, total=False):
 
 @click.group("explain", cls=_Explained)
 def explain_group() -> None:
-    """Explains why a job or pod waits, or why it is where it is."""
+    """Explains why a job or pod waits, or why it is on its node."""
 
 
 @explain_group.command("job")
@@ -119,7 +117,7 @@ def explain_group() -> None:
 @output_options
 def job_command(name: str, output: str, **options: Any) -> int:
     """Explains a PodGroup, or the PodGroup of a Volcano Job."""
-    question, connection = _question(**options)
+    question, connection = _explain_arguments(**options)
     with core(**connection) as client, with_other_kind(client.explain_pod, "pod", name):
         _print(client.explain_job(name, **question(client)), output)
     return 0
@@ -134,29 +132,29 @@ def job_command(name: str, output: str, **options: Any) -> int:
 @output_options
 def pod_command(name: str, output: str, **options: Any) -> int:
     """Explains a pod: why it waits, why it is on its node, or which job it was evicted for."""
-    question, connection = _question(**options)
+    question, connection = _explain_arguments(**options)
     with core(**connection) as client, with_other_kind(client.explain_job, "job", name):
         _print(client.explain_pod(name, **question(client)), output)
     return 0
 
 
-def _question(
+def _explain_arguments(
     nearest: int | None,
     eta: bool,
     files: tuple[str, ...],
     conf: str | None,
     **connection: Any,
-) -> tuple[Callable[[Client], _Question], dict[str, Any]]:
+) -> tuple[Callable[[Client], _ExplainArguments], dict[str, Any]]:
     """The arguments of the call for an explanation, and the options of the connection."""
     if not files and conf is None:
-        return lambda client: _live_question(client, nearest, eta=eta), connection
+        return lambda client: _live_arguments(client, nearest, eta=eta), connection
     if eta:
         raise click.UsageError(
-            "--eta is for jobs that are there; 'pumice schedule --eta' is for others"
+            "--eta needs an existing job; use 'pumice schedule --eta' for a manifest"
         )
     if nearest is not None:
-        raise click.UsageError("--nearest has no effect with -f or --conf; leave it out")
-    trial = _Question()
+        raise click.UsageError("--nearest cannot be used with -f or --conf")
+    trial = _ExplainArguments()
     if files:
         trial["manifest"] = read_manifests(files)
     if conf is not None:
@@ -164,9 +162,9 @@ def _question(
     return lambda _: trial, connection
 
 
-def _live_question(client: Client, nearest: int | None, *, eta: bool) -> _Question:
-    question = _Question(
-        # At most half of the call's time, so that an answer without nodes still arrives.
+def _live_arguments(client: Client, nearest: int | None, *, eta: bool) -> _ExplainArguments:
+    question = _ExplainArguments(
+        # At most half of the timeout, so that a response without nodes still arrives.
         wait_seconds=min(_WAIT_SECONDS, client.settings.timeout_seconds / 2),
         horizon_seconds=_HORIZON_SECONDS if eta else None,
     )
@@ -179,7 +177,7 @@ def _live_question(client: Client, nearest: int | None, *, eta: bool) -> _Questi
 def with_other_kind(
     other: Callable[[str], object], kind: str, name: str, command: str = "explain"
 ) -> Iterator[None]:
-    """Where the name is not found, looks for an object of the other kind with this name."""
+    """If the name is not found, suggests the command for an object of the other kind."""
     try:
         yield
     except NotFoundError as error:
@@ -213,7 +211,7 @@ def _print(explanation: Explanation, output: str) -> None:
     _print_evictions(explanation)
     if explanation.without_nodes:
         out.print("[yellow]nodes were not examined because a long session is running; retry[/]")
-    session = f"session {explanation.session}" if explanation.session else "as it would be"
+    session = f"session {explanation.session}" if explanation.session else "hypothetical"
     out.print(f"[dim]{session}, seq {explanation.based_on_seq}[/]")
 
 

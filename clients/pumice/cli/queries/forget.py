@@ -12,14 +12,14 @@ from pumice.cli.terminal import json_option, print_json
 
 @click.command("forget")
 @click.argument("name", metavar="CLUSTER")
-@click.option("--force", is_flag=True, help="Removal also while an adapter is connected.")
+@click.option("--force", is_flag=True, help="Removal even while an adapter is connected.")
 @core_options
 @json_option
 def forget_command(name: str, force: bool, as_json: bool, **connection: Any) -> int:
     """Removes a cluster from a core: its objects, sessions, configuration and highest epoch.
 
-    An adapter that connects afterwards begins with a snapshot, at any valid epoch. Callers need
-    the role admin where the core uses roles.
+    An adapter that connects afterwards begins with a snapshot, at any valid epoch. The command
+    needs the role admin if the core uses roles.
     """
     with core(**connection) as client:
         epoch = client.forget_cluster(name, force=force)

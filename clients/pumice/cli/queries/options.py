@@ -1,4 +1,4 @@
-"""Options of all commands that query a core: the connection and the output format."""
+"""Common options of commands that query a core: the connection and the output format."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from pumice.client.settings import SettingsArguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("table", "json", "yaml")
-# A person waits for an answer, so a core that does not answer is retried for a short time only.
+# Commands are interactive, so calls to a core that does not answer are retried only briefly.
 _DEFAULTS = ClientSettings(retry_seconds=1.0)
-# The most different mistakes in one message.
+# Maximum number of different mistakes in one message.
 _MOST_REJECTED = 3
 _FILE = click.Path(exists=True, dir_okay=False)
 
@@ -42,7 +42,7 @@ class CoreProblem(click.ClickException):
 
 
 def core_options(command: F) -> F:
-    """``--core`` and the other settings of the connection."""
+    """Adds ``--core`` and the other settings of the connection."""
     for option in reversed(
         (
             click.option(
@@ -81,7 +81,7 @@ def core_options(command: F) -> F:
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``-o FORMAT`` and its short form ``--json``."""
+    """Adds ``-o FORMAT`` and its short form ``--json``."""
 
     @wraps(command)
     def with_format(*args: Any, as_json: bool, **kwargs: Any) -> Any:
@@ -111,7 +111,7 @@ def print_value(value: object, output: str) -> None:
 
 @contextmanager
 def core(**arguments: Unpack[SettingsArguments]) -> Iterator[Client]:
-    """A client; its errors become a line on stderr and an exit code."""
+    """A client whose errors become a line on stderr and an exit code."""
     try:
         with Client(ClientSettings.load(defaults=_DEFAULTS, **arguments)) as client:
             yield client
@@ -122,7 +122,7 @@ def core(**arguments: Unpack[SettingsArguments]) -> Iterator[Client]:
 
 
 def _rejections(error: InvalidRequestError) -> str:
-    """Each mistake in the objects or the configuration once; empty: it is neither."""
+    """Each mistake in the objects or the configuration once; empty if the error is about neither."""
     if problems := [str(bad) for bad in error.problems if bad.line]:
         return f"configuration {'; '.join(problems)}"
     keys: dict[str, list[str]] = {}
@@ -148,12 +148,12 @@ def _problem(error: ClientError) -> click.ClickException:
         case InvalidRequestError():
             return InputProblem(_rejections(error) or text)
         case AccessDeniedError() if error.reason == "TOKEN_INVALID":
-            return InputProblem(f"{text}; give one with --token-file or PUMICE_TOKEN")
+            return InputProblem(f"{text}; set one with --token-file or PUMICE_TOKEN")
         case AccessDeniedError() | LimitExceededError():
             return InputProblem(f"{text}; {error.advice}")
     return CoreProblem(f"{text}; {error.advice}")
 
 
 def _names(error: NotFoundError, text: str) -> bool:
-    """The core's own message already names what exists."""
+    """Whether the core's message already contains the nearest names."""
     return bool(error.nearest_names) and all(name in text for name in error.nearest_names)

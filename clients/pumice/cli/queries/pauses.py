@@ -1,10 +1,10 @@
-"""A line about a cluster that is not scheduled."""
+"""The line about a paused cluster."""
 
 from __future__ import annotations
 
 from rich.markup import escape
 
-from pumice.cli.terminal import warn
+from pumice.cli.terminal import print_warning
 from pumice.client import Client, Pause
 
 
@@ -14,11 +14,11 @@ def pause_text(pause: Pause) -> str:
 
 
 def pause_markup(pause: Pause | None) -> str:
-    """The line in rich's markup; empty while the cluster is scheduled."""
+    """The line in rich's markup; empty if the cluster is not paused."""
     return "" if pause is None else f"[bold red]{escape(pause_text(pause))}[/]"
 
 
 def warn_if_paused(client: Client) -> None:
     pause = client.get_config().pause
     if pause is not None:
-        warn(pause_text(pause))
+        print_warning(pause_text(pause))

@@ -61,7 +61,7 @@ def _print_binds(binds: Sequence[Bind], own: Collection[str]) -> None:
     for bind in binds:
         nodes.setdefault(bind.job or bind.pod, Counter())[bind.node] += 1
     bound = FittedTable(Column("bind", shortens=True), number("pods"), Column("to", wraps=True))
-    # Jobs of the manifest come first; the same session places jobs of the cluster, too.
+    # Jobs of the manifest come first; the session also places other jobs of the cluster.
     for job in sorted(nodes, key=lambda each: each not in own)[:_MOST_ROWS]:
         name = f"[green]{escape(job)}[/]"
         if job not in own:

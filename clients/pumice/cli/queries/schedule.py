@@ -1,4 +1,4 @@
-"""``pumice schedule``: what would become of a manifest, without applying it."""
+"""``pumice schedule``: the decisions for a manifest, without applying it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
 from pumice.cli.queries.options import core, core_options, output_options, print_value
 from pumice.cli.queries.result_tables import print_result
 from pumice.cli.simulation.sources import read_manifest, read_text
-from pumice.cli.terminal import complain, warn
+from pumice.cli.terminal import print_error, print_warning
 from pumice.client import ArgumentError, Manifest, Problem, ScheduleResult, Severity
 from pumice.client.requests import inline_source, schedule_request
 
@@ -32,10 +32,10 @@ _HORIZON_SECONDS = 24 * 3600.0
 @click.option(
     "--inline",
     is_flag=True,
-    help="Result for the files alone, with their nodes and queues, without a core.",
+    help="Result for a cluster that consists of the files, without a core.",
 )
 @click.option(
-    "--conf", metavar="FILE", help="Scheduler configuration; default: that of the cluster."
+    "--conf", metavar="FILE", help="Scheduler configuration instead of that of the cluster."
 )
 @click.option(
     "--remove",
@@ -54,7 +54,7 @@ _HORIZON_SECONDS = 24 * 3600.0
 @click.option(
     "--others",
     is_flag=True,
-    help="Also what becomes of the other jobs of the cluster; not with --inline.",
+    help="Results of the other jobs of the cluster, too; not with --inline.",
 )
 @click.option(
     "--eta",
@@ -75,17 +75,16 @@ def schedule_command(
     output: str,
     **connection: Any,
 ) -> int:
-    """Shows what would become of a manifest if it were applied now. Changes nothing.
+    """Shows the decisions that a core would make for a manifest now. Changes nothing.
 
     Volcano Jobs and workloads of Kubernetes get the pods that their controllers would create. The
-    exit code is 1 when a pod of the manifest would stay pending, and 2 when something is wrong with
-    the manifest.
+    exit code is 1 if a pod of the manifest would stay pending, and 2 if the manifest has an error.
     """
     if not (files or named or removed):
-        raise click.UsageError("no manifest; name one with -f FILE")
+        raise click.UsageError("no manifest; add one with -f FILE")
     needs_core = {"--remove": removed, "--eta": eta, "--others": others}
     for option in [option for option, value in needs_core.items() if inline and value]:
-        raise click.UsageError(f"{option} needs a core; leave out --inline")
+        raise click.UsageError(f"{option} needs a core and cannot be used with --inline")
     manifests = read_manifests((*files, *named))
     configuration = None if conf is None else read_text(conf)
     if inline:
@@ -116,18 +115,18 @@ def read_manifests(files: Iterable[str]) -> list[Manifest]:
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """On stderr, one line for each."""
+    """Prints problems on stderr, one line each."""
     for problem in problems:
         if problem.severity is Severity.ERROR:
-            complain(str(problem))
+            print_error(str(problem))
         else:
-            warn(str(problem))
+            print_warning(str(problem))
 
 
 def _inline(
     manifests: Sequence[Manifest], configuration: str | None, sessions: int
 ) -> ScheduleResult:
-    # Only this mode loads the engine, which takes time.
+    # Only this mode imports the engine, which takes time.
     from pumice.server.local import ConfigurationRefusedError, schedule_inline  # noqa: PLC0415
 
     try:

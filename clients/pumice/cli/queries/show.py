@@ -18,7 +18,7 @@ from pumice.cli.queries.tables import Column, FittedTable, number, print_table, 
 from pumice.cli.queries.timings import time_table, times_of
 from pumice.cli.queries.top import by_parent
 from pumice.cli.queries.watch import session_lines
-from pumice.cli.terminal import console, warn
+from pumice.cli.terminal import console, print_warning
 from pumice.client import (
     ActiveConfig,
     Client,
@@ -70,7 +70,7 @@ def _print_items(
 @core_options
 @output_options
 def clusters_command(output: str, **connection: Any) -> int:
-    """Clusters with their adapters, and why they are not scheduled."""
+    """Clusters with their adapters, and the reasons of pauses."""
     with core(**connection) as client:
         _print_items(client.list_clusters(), output, _cluster_table)
     return 0
@@ -163,7 +163,7 @@ def _queue_table(queues: Sequence[Queue]) -> FittedTable:
 def jobs_command(
     namespace: str, queue: str, phase: str | None, output: str, **connection: Any
 ) -> int:
-    """Jobs with their phase, the counts of their pods, and why they wait."""
+    """Jobs with their phase, the counts of their pods, and the reasons why they wait."""
     with core(**connection) as client:
         phases = [phase_named(phase)] if phase else []
         jobs = client.list_jobs(namespace=namespace, queue=queue, phases=phases)
@@ -173,7 +173,7 @@ def jobs_command(
 
 
 def _warn_of_misspelling(client: Client, namespace: str, queue: str) -> None:
-    """An empty list can mean that the name of the queue or namespace is wrong."""
+    """Warns if the queue or namespace is unknown, which may explain an empty list."""
     if queue:
         _warn_unless_known("queue", queue, [each.name for each in client.list_queues()])
     if namespace:
@@ -184,7 +184,9 @@ def _warn_of_misspelling(client: Client, namespace: str, queue: str) -> None:
 def _warn_unless_known(what: str, name: str, names: list[str]) -> None:
     if name not in names:
         near = get_close_matches(name, names, n=_NEAR) or names[:_NEAR]
-        warn(f"no {what} {name!r}" + (f"; there is {', '.join(near)}" if near else ""))
+        print_warning(
+            f"no {what} {name!r}" + (f"; similar names: {', '.join(near)}" if near else "")
+        )
 
 
 def _job_table(jobs: Sequence[Job]) -> FittedTable:
@@ -274,7 +276,7 @@ def _node_table(nodes: Sequence[Node]) -> FittedTable:
 @core_options
 @output_options
 def sessions_command(decided: bool, count: int, output: str, **connection: Any) -> int:
-    """The last sessions in figures, newest first."""
+    """Summaries of the last sessions, newest first."""
     with core(**connection) as client:
         sessions = client.list_sessions(decided_only=decided)[:count]
         return _print(client, sessions, output, _session_table)

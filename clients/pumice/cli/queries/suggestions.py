@@ -1,4 +1,4 @@
-"""Names that a shell completes: of jobs, namespaces and queues of the core."""
+"""Shell completion of the names of jobs, namespaces and queues of a core."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from pumice.client import Client, ClientError, ClientSettings
 
-# A shell waits for the answer while somebody types.
+# The shell blocks during completion.
 _TIMEOUT_SECONDS = 1.0
 _MOST = 200
 Suggest = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -28,7 +28,7 @@ def queue_names(client: Client) -> Iterable[str]:
 
 
 def suggest(names: Callable[[Client], Iterable[str]]) -> Suggest:
-    """For ``shell_complete`` of a command with ``core_options``; without a core it offers none."""
+    """A function for ``shell_complete`` of a command with ``core_options``; empty without a core."""
 
     def complete(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
         given = context.params

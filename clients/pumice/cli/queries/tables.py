@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: less important columns are hidden, names are shortened."""
+"""Tables that fit the terminal: they hide less important columns and shorten names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNIT = re.compile(r"(?<=\d)[A-Za-z]+$")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: how it is aligned, and what happens to it where the terminal is narrow."""
+    """A column: its alignment, and its behaviour on a narrow terminal."""
 
     title: str
     right: bool = False
@@ -35,7 +35,7 @@ class Column:
     wraps: bool = False
     # Long cells are shortened in the middle, so that both ends of a name remain.
     shortens: bool = False
-    # Columns with a higher rank are hidden first; 0: never.
+    # Columns with a higher rank are hidden first; those with rank 0 never.
     rank: int = 0
 
 
@@ -109,7 +109,7 @@ class FittedTable:
 
 
 def _shortened(names: list[Text], width: int) -> list[Text]:
-    """Names cut to a width where they are alike: at the end, or else in the middle."""
+    """Names cut to a width: at the end if the ends are alike, otherwise in the middle."""
     long = [name.plain[::-1] for name in names if len(name) > width]
     letters = zip(*long, strict=False) if len(long) > 1 else ()
     ending = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, letters))
@@ -124,7 +124,7 @@ def _shortened(names: list[Text], width: int) -> list[Text]:
 
 
 def print_table(made: FittedTable) -> None:
-    """Fitted to a terminal; whole, one line a row, for pipes."""
+    """Prints a table: fitted to a terminal, or complete with one line per row for pipes."""
     out = console()
     if out.is_terminal:
         out.print(made.fitted(out, out.width))
@@ -140,7 +140,7 @@ def print_table(made: FittedTable) -> None:
 
 
 def used_of(used: Mapping[str, int], total: Mapping[str, int], resource: str) -> str:
-    """``3/16`` or ``1.5/64Gi``; without a total the used amount, without both a dash."""
+    """``3/16`` or ``1.5/64Gi``; without a total the used amount; without both a dash."""
     first, second = (_rounded(amount(resource, held.get(resource, 0))) for held in (used, total))
     if not total.get(resource):
         return first if used.get(resource) else "-"

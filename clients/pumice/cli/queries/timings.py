@@ -17,7 +17,7 @@ SESSIONS = 20
 
 @dataclass(slots=True)
 class Times:
-    """The times of one action, or of one plugin in it, over some sessions."""
+    """The times of one action, or of one plugin in an action, over some sessions."""
 
     action: str
     plugin: str
@@ -44,7 +44,7 @@ class Times:
 
 
 def times_of(sessions: Sequence[SessionSummary]) -> list[Times]:
-    """The largest total first."""
+    """Times by action and plugin, the largest total first."""
     found: dict[tuple[str, str], Times] = {}
     for session in sessions:
         for timing in session.timings:
@@ -54,7 +54,7 @@ def times_of(sessions: Sequence[SessionSummary]) -> list[Times]:
 
 
 def time_table(times: Sequence[Times], sessions: int, count: int) -> FittedTable:
-    """``count`` is the most rows."""
+    """``count`` is the maximum number of rows."""
     made = FittedTable(
         Column(f"action ({sessions} sessions)"),
         Column("plugin", shortens=True),

@@ -30,9 +30,9 @@ from pumice.client.errors import OUTAGES
 
 _WARM, _HOT = 0.7, 0.95
 _MOST_RESOURCES = 4
-# Lines of the tables' heads, of what is hidden and of the space between the tables.
+# Lines of the tables' heads, of the notes about hidden columns, and between the tables.
 _OTHER_LINES = 8
-# Lines of the head of the table of times, and of the space above it.
+# Lines of the head of the table of times, and above it.
 _HEAD_LINES = 3
 
 
@@ -69,7 +69,7 @@ def top_command(
 ) -> int:
     """Shows queues with their shares, the fullest nodes, and the time of actions and plugins.
 
-    On a terminal it updates until Ctrl-C.
+    On a terminal the output is updated until Ctrl-C.
     """
     with core(**connection) as client:
         if output != "table":
@@ -134,7 +134,7 @@ def _update_until_interrupted(
     client: Client, node_count: int, time_count: int, interval: float
 ) -> None:
     screen = console()
-    # The first error ends the command; later ones are shown until the core answers again.
+    # The first error ends the command; later errors are shown until the core answers again.
     view = _View(client, node_count, time_count)
     try:
         with Live(view.rendered(*screen.size), console=screen, screen=True) as live:
@@ -183,7 +183,7 @@ def _resource_columns(names: list[str]) -> list[Column]:
 
 
 def by_parent(queues: list[Queue]) -> list[tuple[Queue, int]]:
-    """Queues below their parents, with their depth. A queue with a missing parent is a root."""
+    """Queues in tree order, with their depth. A queue with a missing parent counts as a root."""
     known = {queue.name for queue in queues}
     children: dict[str, list[Queue]] = {}
     for queue in queues:

@@ -1,4 +1,4 @@
-"""``pumice watch``: the decisions of sessions as they end."""
+"""``pumice watch``: the decisions of sessions, live."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_NODES = 4
 
 
 @click.command("watch")
-@click.option("--all", "everything", is_flag=True, help="Also sessions without decisions.")
+@click.option("--all", "everything", is_flag=True, help="Sessions without decisions, too.")
 @click.option(
     "--after",
     type=click.IntRange(0),

@@ -12,7 +12,7 @@ from pumice.cli.recording.copies import CutOptions, anonymise, cut, join
 from pumice.cli.recording.facts import info_json, print_info
 from pumice.cli.replay.files import opened_files, recording_files
 from pumice.cli.simulate import Moment
-from pumice.cli.terminal import complain, json_option, print_json, warn
+from pumice.cli.terminal import json_option, print_error, print_json, print_warning
 from pumice.recordings.info import RecordingInfo
 from pumice.recordings.sections import Sections
 from pumice.recordings.selection import Selection
@@ -34,9 +34,9 @@ _strict = click.option(
 
 @click.group("recording", cls=SuggestingGroup)
 def recording_group() -> None:
-    """Shows what recordings hold, and copies parts of them.
+    """Shows the content of recordings, and copies recordings or parts of them.
 
-    The exit code is 2 when a file cannot be read, or with --strict is damaged.
+    The exit code is 2 if a file cannot be read, or is damaged with --strict.
     """
 
 
@@ -58,7 +58,7 @@ def info_command(recordings: tuple[Path, ...], strict: bool, as_json: bool) -> i
     else:
         print_info(found, gaps)
     if strict and (gaps or inside):
-        complain(f"{len(gaps) + len(inside)} problems: damage or gaps")
+        print_error(f"{len(gaps) + len(inside)} problems: damage or gaps")
         codes.append(BAD_INPUT)
     return max(codes)
 
@@ -68,14 +68,12 @@ def info_command(recordings: tuple[Path, ...], strict: bool, as_json: bool) -> i
 @_output
 @click.option("--from", "from_ns", type=Moment(), metavar="TIME", help="Start of the copy.")
 @click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="End of the copy.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue that is kept.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue to keep.")
 @click.option(
-    "--without-queue", multiple=True, metavar="NAME", help="Queue whose jobs are left out."
+    "--without-queue", multiple=True, metavar="NAME", help="Queue whose jobs are omitted."
 )
-@click.option("--job", "jobs", multiple=True, metavar="NAMESPACE/NAME", help="Job that is kept.")
-@click.option(
-    "--without-job", multiple=True, metavar="NAMESPACE/NAME", help="Job that is left out."
-)
+@click.option("--job", "jobs", multiple=True, metavar="NAMESPACE/NAME", help="Job to keep.")
+@click.option("--without-job", multiple=True, metavar="NAMESPACE/NAME", help="Job to omit.")
 @_strict
 @json_option
 def cut_command(
@@ -90,15 +88,17 @@ def cut_command(
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Copies a part of recordings: a time range, or the jobs of some queues or names.
+    """Copies a part of recordings: a time range, or jobs selected by queue or name.
 
-    Names may have *. A time range replays like the original. Without some jobs, other jobs may be
-    decided otherwise than recorded, because the jobs influenced each other; the output says in how
-    many sessions.
+    Names may contain *. A time range replays like the original. When jobs are omitted, the
+    decisions about other jobs may differ from the recorded ones, because jobs compete; the output
+    has the number of sessions that differ.
     """
     selection = Selection(queues, without_queue, jobs, without_job)
     if from_ns is None and until_ns is None and not selection:
-        raise click.UsageError("say what to cut: --from, --until, --queue, --job, --without-…")
+        raise click.UsageError(
+            "nothing selected; use --from, --until, --queue, --job, --without-queue or --without-job"
+        )
     result = cut(
         recording_files(recordings), output, CutOptions(from_ns, until_ns, selection, strict)
     )
@@ -111,7 +111,7 @@ def cut_command(
 @_strict
 @json_option
 def join_command(recordings: tuple[Path, ...], output: Path, strict: bool, as_json: bool) -> int:
-    """Joins consecutive recordings of one cluster into one file, in the order of time."""
+    """Joins consecutive recordings of one cluster into one file, ordered by time."""
     return _print_result(join(recording_files(recordings), output, strict=strict), as_json)
 
 
@@ -129,7 +129,7 @@ def join_command(recordings: tuple[Path, ...], output: Path, strict: bool, as_js
     "--key-file",
     type=_FILE,
     metavar="FILE",
-    help="Key of hashes in the new names, which are equal for equal names under one key.",
+    help="File with a key for hashes in the new names; one key gives equal names equal hashes.",
 )
 @json_option
 def anonymise_command(
@@ -137,13 +137,15 @@ def anonymise_command(
 ) -> int:
     """Copies recordings with other names, labels, annotations and images.
 
-    Equal names stay equal over all recordings of the call, and names keep their order, so that the
-    copies replay to the same decisions; a copy that would not is not written. Texts of messages and
-    events are left out. Amounts, times and the configuration stay.
+    Equal names get equal new names in all recordings of the call, and names keep their order, so
+    that the copies replay to the same decisions; otherwise a copy is not written. The copies omit
+    the texts of messages and events, and keep amounts, times and the configuration.
     """
     key = b"" if key_file is None else key_file.read_bytes().strip()
     if key_file is not None and len(key) < _LEAST_KEY_BYTES:
-        raise InputProblem(f"{key_file}: a key has at least {_LEAST_KEY_BYTES} bytes")
+        raise InputProblem(
+            f"{key_file}: key too short; a key has at least {_LEAST_KEY_BYTES} bytes"
+        )
     return _print_result(anonymise(recording_files(recordings), output, key), as_json)
 
 
@@ -152,6 +154,6 @@ def _print_result(result: dict[str, object], as_json: bool) -> int:
         print_json(result)
         return 0
     for note in result.get("notes", ()):  # type: ignore[attr-defined]
-        warn(str(note))
+        print_warning(str(note))
     click.echo(str(result["text"]))
     return 0

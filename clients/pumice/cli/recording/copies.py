@@ -1,4 +1,4 @@
-"""Copies of recordings: parts, several as one, and with other names."""
+"""Copies of recordings: cut, joined and anonymised."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CutOptions:
 
 @contextmanager
 def _opened(paths: Sequence[Path]) -> Iterator[list[Recording]]:
-    """The recordings by time. A RecordingError is wrong input."""
+    """The recordings, ordered by time. A RecordingError becomes an InputProblem."""
     try:
         with ExitStack() as opened:
             yield in_order([opened.enter_context(Recording(path)) for path in paths])
@@ -52,7 +52,7 @@ def cut(paths: Sequence[Path], target: Path, options: CutOptions) -> dict[str, o
         kept = Cut(jobs, options.selection)
         if options.selection and len(kept.left_out) == len(jobs.queues):
             queues = ", ".join(sorted(set(jobs.queues.values())))
-            raise InputProblem(f"{paths[0]}: no job would be left; its queues are {queues}")
+            raise InputProblem(f"{paths[0]}: the selection has no jobs; queues: {queues}")
         if options.selection:
             entries = kept.entries(entries)
         _write(target, entries)
@@ -62,7 +62,7 @@ def cut(paths: Sequence[Path], target: Path, options: CutOptions) -> dict[str, o
 def join(paths: Sequence[Path], target: Path, *, strict: bool = False) -> dict[str, object]:
     with _opened(paths) as held:
         if len({one.header.redacted for one in held}) > 1:
-            raise InputProblem(f"{paths[0]}: names are replaced in some of the recordings only")
+            raise InputProblem(f"{paths[0]}: only some of the recordings are anonymised")
         sections = Sections()
         for _ in sections.entries(held):
             pass
@@ -83,7 +83,7 @@ def _write(target: Path, entries: Iterable[RecordingEntry]) -> None:
     if target.suffix != SUFFIX:
         raise InputProblem(f"{target}: the name must end in {SUFFIX}")
     if target.exists():
-        raise InputProblem(f"{target}: is there already; choose another name")
+        raise InputProblem(f"{target}: already exists; choose another name")
     try:
         with RecordingWriter(target) as out:
             for entry in entries:
@@ -94,13 +94,13 @@ def _write(target: Path, entries: Iterable[RecordingEntry]) -> None:
 
 
 def _checked(target: Path, notes: Sequence[str], left_out: int) -> dict[str, object]:
-    """Replays the copy and says how many sessions decide differently."""
+    """The result of a copy: replays it, and counts sessions with different decisions."""
     with Recording(target) as made:
         found = compare_recording(made, statuses=False, allow_refused=True)
-    told = list(notes)
+    all_notes = list(notes)
     if found.differing_sessions:
-        why = ", because the jobs that were left out influenced them" if left_out else ""
-        told.append(
+        why = ", because the omitted jobs influenced them" if left_out else ""
+        all_notes.append(
             f"{target}: in {counted(found.differing_sessions, 'session')} of {found.sessions} "
             f"decisions differ from the recorded ones{why}"
         )
@@ -110,7 +110,7 @@ def _checked(target: Path, notes: Sequence[str], left_out: int) -> dict[str, obj
         "sessions": found.sessions,
         "differing_sessions": found.differing_sessions,
         "jobs_left_out": left_out,
-        "notes": told,
+        "notes": all_notes,
         "text": f"{target}: {counted(found.sessions, 'session')}{without}",
     }
 
@@ -139,9 +139,9 @@ def _targets(paths: Sequence[Path], output: Path) -> list[tuple[Path, Path]]:
     if len(paths) == 1 and output.suffix == SUFFIX and not output.is_dir():
         return [(paths[0], output)]
     if output.suffix == SUFFIX:
-        raise InputProblem(f"{output}: several recordings need a folder")
+        raise InputProblem(f"{output}: is a file; several recordings need a folder")
     output.mkdir(parents=True, exist_ok=True)
-    # The name of a file may be that of a cluster.
+    # File names are replaced too, because they may contain the name of a cluster.
     return [
         (path, output / f"recording-{number:03d}{SUFFIX}") for number, path in enumerate(paths, 1)
     ]

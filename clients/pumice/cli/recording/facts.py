@@ -51,7 +51,7 @@ def _lines(info: RecordingInfo) -> list[tuple[str, str]]:
         named = (f"{name} ({version})" for name, version in info.plugins.items())
         lines.append(("plugins", ", ".join(named)))
     if info.unknown_entries:
-        lines.append(("unknown", f"{info.unknown_entries} entries of kinds from a newer pumice"))
+        lines.append(("unknown", f"{info.unknown_entries} entries of a newer version of pumice"))
     return [(title, text or "nothing") for title, text in lines]
 
 

@@ -1,4 +1,4 @@
-"""Candidates of what-if runs, from options and files."""
+"""Candidates of what-if runs, read from options and files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pumice.recordings import RecordingError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS = ("name", "conf", "confFile", "set", "removeNodes", "addNodes", "schedulePeriod", "eager")
-# Names of candidates are read by people.
+# Longer names of candidates are truncated, for the tables.
 _LONGEST_NAME = 40
 
 
@@ -41,12 +41,12 @@ class NodeCount(click.ParamType[tuple[str, int]]):
             return value
         name, _, count = str(value).rpartition("=")
         if not name or not count.isascii() or not count.isdigit() or not int(count):
-            self.fail(f"{value!r}: expected NAME=COUNT with a count from 1 on", param, ctx)
+            self.fail(f"{value!r}: expected NAME=COUNT with a count of 1 or more", param, ctx)
         return name, int(count)
 
 
 def override_options(command: F) -> F:
-    """``--set``, ``--remove-node`` and ``--add-nodes``."""
+    """Adds ``--set``, ``--remove-node`` and ``--add-nodes``."""
     for option in reversed(
         (
             click.option(
@@ -55,14 +55,14 @@ def override_options(command: F) -> F:
                 multiple=True,
                 metavar="PATH=VALUE",
                 help="Changed field of the recorded cluster: queues/NAME/FIELD, nodes/NAME/FIELD, "
-                "quotas/NAMESPACE/NAME/RESOURCE or priorities/NAME. Names may have *.",
+                "quotas/NAMESPACE/NAME/RESOURCE or priorities/NAME. Names may contain *.",
             ),
             click.option(
                 "--remove-node",
                 "removed_nodes",
                 multiple=True,
                 metavar="NAME",
-                help="Node that is missing from the beginning; may have *.",
+                help="Node that is missing from the beginning; may contain *.",
             ),
             click.option(
                 "--add-nodes",
@@ -70,7 +70,7 @@ def override_options(command: F) -> F:
                 type=NodeCount(),
                 multiple=True,
                 metavar="NAME=COUNT",
-                help="Copies of a recorded node that are there from the beginning.",
+                help="Number of copies of a recorded node that exist from the beginning.",
             ),
         )
     ):
@@ -87,7 +87,7 @@ def overrides_of(
 
 @contextmanager
 def input_problems() -> Iterator[None]:
-    """Errors of recordings, candidates, overrides and goals as wrong input."""
+    """Turns errors of recordings, candidates, overrides and goals into InputProblem."""
     try:
         yield
     except (CandidateError, OverrideError, RecordingError, UnknownGoalError) as error:
@@ -101,9 +101,9 @@ def candidates_of(
     eager: bool | None,
     overrides: Overrides,
 ) -> list[Candidate]:
-    """A candidate for each configuration and each file; without any, the recorded configuration.
+    """A candidate for each configuration and each file, or else for the recorded configuration.
 
-    Overrides apply to all of them.
+    The overrides apply to all candidates.
     """
     found = [
         Candidate(read_text(conf), period_seconds, eager, overrides, _name(conf)) for conf in confs
@@ -142,13 +142,13 @@ def _with_own_names(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def read_candidate(path: Path) -> Candidate:
-    """A candidate file. Raises InputProblem."""
+    """Reads a candidate file. Raises InputProblem."""
     try:
         body = yaml.safe_load(read_text(str(path)))
     except (yaml.YAMLError, RecursionError) as error:
         raise InputProblem(f"{path}: invalid YAML: {error}") from None
     if not isinstance(body, dict):
-        raise InputProblem(f"{path}: expected a mapping with keys of {', '.join(_KEYS)}")
+        raise InputProblem(f"{path}: expected a mapping; allowed keys: {', '.join(_KEYS)}")
     for key in body:
         if key not in _KEYS:
             raise InputProblem(f"{path}: unknown key {key!r}; allowed: {', '.join(_KEYS)}")
@@ -180,21 +180,21 @@ def _check_types(path: Path, body: Mapping[str, Any]) -> None:
         if value is not None and not isinstance(value, kind):  # type: ignore[arg-type]
             raise InputProblem(f"{path}: {key}: expected {text}")
     if "conf" in body and "confFile" in body:
-        raise InputProblem(f"{path}: conf and confFile exclude each other")
+        raise InputProblem(f"{path}: conf and confFile cannot be used together")
     period = body.get("schedulePeriod")
     if period is not None and (isinstance(period, bool) or not 0.01 <= period <= 3600):
         raise InputProblem(f"{path}: schedulePeriod: expected seconds from 0.01 to 3600")
 
 
 def sources_of(confs: Sequence[str], files: Sequence[Path]) -> list[list[str]]:
-    """The options that name each candidate, in the order of ``candidates_of``."""
+    """The options that define each candidate, in the order of ``candidates_of``."""
     found = [["--conf", conf] for conf in confs]
     found += [["--candidate", str(file)] for file in files]
     return found or [["--closed"]]
 
 
 def replay_command_line(paths: Sequence[Path], source: Sequence[str], candidate: Candidate) -> str:
-    """The command that runs a candidate again: its own options, and settings for all candidates."""
+    """The command that runs a candidate again, from its options and the common settings."""
     words = ["pumice", "replay", *map(str, paths), *source]
     if candidate.period_seconds is not None:
         words += ["--schedule-period", str(candidate.period_seconds)]

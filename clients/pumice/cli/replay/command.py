@@ -1,4 +1,4 @@
-"""``pumice replay``: comparison, what-if run, or export of one session."""
+"""``pumice replay``: a comparison, a what-if run, or the export of one session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pumice.cli.replay.redacting import write_redacted
 from pumice.cli.simulate import Moment
 from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import complain, console, json_option, print_json, warn
+from pumice.cli.terminal import console, json_option, print_error, print_json, print_warning
 from pumice.evaluation import Candidate, Options
 from pumice.evaluation.candidate import CandidateError, check_configuration
 from pumice.recordings import Recording, RecordingError
@@ -41,7 +41,7 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class _Comparing:
-    """What is compared, and how strictly."""
+    """Options of a comparison."""
 
     text: str | None
     session: int | None
@@ -57,7 +57,7 @@ class _Comparing:
 @click.option(
     "--diff",
     is_flag=True,
-    help="Comparison of every decision, each session with the recorded state; the default "
+    help="Comparison of every decision, each session on the recorded state; the default "
     "without --conf.",
 )
 @click.option(
@@ -65,8 +65,8 @@ class _Comparing:
     "confs",
     metavar="NEW",
     multiple=True,
-    help="Scheduler configuration for a what-if run; several are ranked. With --diff: for the "
-    "comparison of decisions, session by session.",
+    help="Scheduler configuration for a what-if run; several are ranked. With --diff, configuration "
+    "for the comparison of decisions.",
 )
 @click.option(
     "--candidate",
@@ -79,7 +79,7 @@ class _Comparing:
 @click.option(
     "--closed",
     is_flag=True,
-    help="What-if run with the recorded configuration, to compare with the recorded figures.",
+    help="What-if run with the recorded configuration.",
 )
 @override_options
 @click.option(
@@ -91,7 +91,7 @@ class _Comparing:
 @click.option(
     "--eager/--no-eager",
     default=None,
-    help="What-if run with or without sessions ahead of the period.",
+    help="What-if run with or without sessions before the end of the period.",
 )
 @click.option(
     "--goal",
@@ -104,7 +104,7 @@ class _Comparing:
     "--processes",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Processes for several candidates; default: one per processor.",
+    help="Number of processes for several candidates; default: one per CPU.",
 )
 @click.option(
     "--until",
@@ -127,7 +127,7 @@ class _Comparing:
     "--page",
     type=_FILE,
     metavar="FILE.html",
-    help="File for the verdict with plots, as one page that can be sent to others.",
+    help="File for the verdict with plots, as one self-contained page.",
 )
 @click.option(
     "--export-scenario",
@@ -147,12 +147,12 @@ class _Comparing:
     "--strict", is_flag=True, help="Damage and gaps of recordings as errors, with exit code 2."
 )
 @click.option(
-    "--allow-faults", is_flag=True, help="What-if run that continues when a plugin raises."
+    "--allow-faults", is_flag=True, help="What-if run that continues after a fault of a plugin."
 )
 @click.option(
     "--allow-missing-plugins",
     is_flag=True,
-    help="Replay even if a recorded configuration is refused here.",
+    help="Replay even if a recorded configuration is invalid here.",
 )
 @json_option
 def replay_command(
@@ -180,15 +180,14 @@ def replay_command(
     allow_missing_plugins: bool,
     as_json: bool,
 ) -> int:
-    """Replays recordings at full speed. A folder stands for all recordings in it.
+    """Replays recordings at full speed. A folder means all recordings in it.
 
-    Several recordings are compared one after another. A what-if run takes them as one recording,
-    if they are of one cluster and follow each other.
+    Several recordings are compared one after another. A what-if run treats several consecutive
+    recordings of one cluster as one recording.
 
-    The exit code is 0 when all decisions are identical, or a what-if run is complete; 1 when
-    decisions differ, or a plugin raised in a what-if run; 2 when a file is not a recording, or
-    cannot be used. Damaged files are replayed up to the damage; with --strict damage and gaps are
-    errors.
+    The exit code is 0 if all decisions are identical, or a what-if run is complete; 1 if decisions
+    differ, or a plugin had a fault in a what-if run; 2 if a file is not a recording, or is invalid.
+    Damaged files are replayed up to the damage; with --strict damage and gaps are errors.
     """
     changed = overrides_of(fields, removed_nodes, added_nodes)
     paced = schedule_period is not None or eager is not None or bool(changed)
@@ -242,22 +241,22 @@ def _check_text(text: str | None) -> None:
 
 
 def _check_options(*, several: bool, compares: bool, simulates: bool, **given: object) -> None:
-    """Raises UsageError for options that have no effect together."""
+    """Raises UsageError for options that cannot be used together."""
     set_ = {name for name, value in given.items() if value is not None}
     if several and (alone := set_ - {"--plot", "--page", "--goal"}):
-        raise click.UsageError(f"{min(alone)} takes one recording at a time")
+        raise click.UsageError(f"{min(alone)} accepts only one recording")
     if compares and simulates:
         raise click.UsageError(
-            "--diff compares each session as it was, with one --conf at most; it does not go with "
-            "--closed, --candidate, --set, --remove-node, --add-nodes, --schedule-period or --eager"
+            "--diff accepts at most one --conf, and cannot be used with --closed, --candidate, "
+            "--set, --remove-node, --add-nodes, --schedule-period or --eager"
         )
     if "--export-scenario" in set_ and "--session" not in set_:
         raise click.UsageError("--export-scenario needs --session N")
     if not compares and "--session" in set_:
-        raise click.UsageError("--session goes with --diff or --export-scenario")
+        raise click.UsageError("--session needs --diff or --export-scenario")
     for name in ("--plot", "--page", "--goal"):
         if compares and name in set_:
-            raise click.UsageError(f"{name} goes with --conf or --closed: nothing else is judged")
+            raise click.UsageError(f"{name} needs a what-if run, such as --conf or --closed")
     for name, suffix in (("--plot", ".svg"), ("--page", ".html")):
         file = given[name]
         if isinstance(file, Path) and file.suffix != suffix:
@@ -265,7 +264,7 @@ def _check_options(*, several: bool, compares: bool, simulates: bool, **given: o
 
 
 def _compare(paths: list[Path], asked: _Comparing) -> int:
-    """Compares all recordings, past those that cannot be read. The highest code counts."""
+    """Compares all recordings, skipping unreadable ones; returns the highest exit code."""
     codes, sections = [0], Sections()
     for held in opened_files(paths, codes):
         if len(paths) > 1 and not asked.as_json:
@@ -273,12 +272,12 @@ def _compare(paths: list[Path], asked: _Comparing) -> int:
         try:
             found = _diff(held, asked)
         except RecordingError as error:
-            complain(str(error))
+            print_error(str(error))
             codes.append(BAD_INPUT)
             continue
         codes.append(_code(found))
         if found.ending and asked.strict:
-            complain(f"{held.path}: {found.ending}")
+            print_error(f"{held.path}: {found.ending}")
             codes.append(BAD_INPUT)
         sections.found += _sections(held, found)
     if len(paths) > 1 and not asked.session:
@@ -296,14 +295,14 @@ def _print_gaps(sections: Sections, asked: _Comparing) -> list[int]:
     gaps = sections.gaps()
     for gap in gaps:
         if asked.strict:
-            complain(gap)
+            print_error(gap)
         else:
-            warn(gap)
+            print_warning(gap)
     return [BAD_INPUT] if gaps and asked.strict else []
 
 
 def _sections(held: Recording, found: Comparison) -> list[Section]:
-    """The recording as one section; what is missing inside a file is damage."""
+    """The recording as one section; sessions that are missing inside a file are damage."""
     header = held.header
     first = Section(held.path, header.core_id, header.first_session, found.last_session)
     first.start_ns, first.end_ns = header.creation_time.ToNanoseconds(), found.last_ns
@@ -331,15 +330,17 @@ def _diff(held: Recording, asked: _Comparing) -> Comparison:
 
 
 def _report_no_comparison(recording: Recording, session: int | None, until_ns: int | None) -> None:
-    """Says that nothing was compared; an error if a session was named."""
+    """Raises InputProblem if no session was compared because of ``--session`` or ``--until``."""
     runs = recording.sessions()
     if not runs:
         if session:
-            raise InputProblem(f"{recording.path}: no session is in it whole")
+            raise InputProblem(f"{recording.path}: contains no complete session")
         return
     numbers = ", ".join(f"{first} to {last}" for first, last in runs)
     if session:
-        raise InputProblem(f"{recording.path}: session {session} is not in it whole; {numbers} are")
+        raise InputProblem(
+            f"{recording.path}: no complete session {session}; complete sessions: {numbers}"
+        )
     if until_ns is not None:
         times = [
             entry.tick.session_time.ToNanoseconds()
@@ -347,7 +348,7 @@ def _report_no_comparison(recording: Recording, session: int | None, until_ns: i
             if entry.tick.session
         ]
         ran = f"from {clock(times[0])} to {clock(times[-1])}"
-        raise InputProblem(f"{recording.path}: no session ran until then; {numbers} ran {ran}")
+        raise InputProblem(f"{recording.path}: no session until then; {numbers} ran {ran}")
 
 
 def _redact(source: Path, target: Path, as_json: bool) -> int:
@@ -371,7 +372,7 @@ def _export(recording: Path, session: int, path: Path, as_json: bool) -> int:
         return 0
     click.echo(f"{path}: session {session} of {recording}; try 'pumice simulate --check {path}'")
     if warning:
-        warn(f"{path}: {warning}")
+        print_warning(f"{path}: {warning}")
     return 0
 
 

@@ -27,7 +27,7 @@ def print_comparison(comparison: Comparison) -> None:
     if more > 0:
         screen.print(f"  … and {more} more; --json shows the first 1000")
     if not comparison.sessions:
-        screen.print("nothing to compare: no session is in it whole")
+        screen.print("nothing to compare: no complete session")
     elif comparison.identical:
         screen.print(f"[bold green]identical[/]: {tally(comparison)}")
     else:

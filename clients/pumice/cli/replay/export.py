@@ -17,7 +17,7 @@ from pumice.server.local import Excerpt, excerpt
 
 
 def export_scenario(recording: Recording, session: int, path: Path) -> str:
-    """Writes the file; returns a warning if its decisions are not the recorded ones."""
+    """Writes the file; returns a warning if its decisions differ from the recorded ones."""
     found = excerpt(recording, session)
     body = _body(recording, found)
     scenario = read_scenario(body, path.name)
@@ -33,7 +33,7 @@ def export_scenario(recording: Recording, session: int, path: Path) -> str:
     apart = difference(read_scenario(body, path.name), [outcome])
     if apart is None:
         return ""
-    return f"by itself it decides otherwise, since what the core remembered is not in it: {apart}"
+    return f"its decisions differ from the recorded ones, because the core's memory is missing: {apart}"
 
 
 def _body(recording: Recording, found: Excerpt) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The recordings that a command names: files, and folders with files."""
+"""The recordings in the arguments of a command: files, and folders with files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pumice.cli.errors import BAD_INPUT, InputProblem
-from pumice.cli.terminal import complain
+from pumice.cli.terminal import print_error
 from pumice.recordings import SUFFIX, Recording, RecordingError
 
 
 def recording_files(given: Sequence[Path]) -> list[Path]:
-    """The files, and all recordings of the folders in the order of their names."""
+    """The files, and all recordings of the folders, ordered by name."""
     found: list[Path] = []
     for path in given:
         inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
@@ -22,12 +22,12 @@ def recording_files(given: Sequence[Path]) -> list[Path]:
 
 
 def opened_files(paths: Sequence[Path], codes: list[int]) -> Iterator[Recording]:
-    """Each recording, open; one that cannot be read is named, and its code is added."""
+    """Opens each recording; reports unreadable ones, and adds their exit code to ``codes``."""
     for path in paths:
         try:
             held = Recording(path)
         except RecordingError as error:
-            complain(str(error))
+            print_error(str(error))
             codes.append(BAD_INPUT)
             continue
         with held:
@@ -35,7 +35,7 @@ def opened_files(paths: Sequence[Path], codes: list[int]) -> Iterator[Recording]
 
 
 def readable_files(paths: Sequence[Path], codes: list[int]) -> list[Path]:
-    """The recordings that can be read; the others are named. Raises InputProblem if none can."""
+    """The readable recordings; reports the others. Raises InputProblem if none can be read."""
     found = [held.path for held in opened_files(paths, codes)]
     if not found:
         raise InputProblem(f"{paths[0]}: no recording can be read")

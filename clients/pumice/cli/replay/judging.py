@@ -1,4 +1,4 @@
-"""``pumice replay REC --conf NEW``: what-if runs of candidates, and the verdict about them."""
+"""``pumice replay REC --conf NEW``: what-if runs of candidates, and their verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.cli.replay.files import readable_files
 from pumice.cli.replay.page import html_page
 from pumice.cli.replay.plot import svg_plot
 from pumice.cli.replay.verdicts import print_ranking, print_what_if, ranking_json, what_if_json
-from pumice.cli.terminal import complain, print_json
+from pumice.cli.terminal import print_error, print_json
 from pumice.evaluation import Candidate, Options, WhatIf, fault_text, what_if
 from pumice.evaluation.processes import judge
 from pumice.evaluation.ranking import Ranked, ranked
@@ -23,7 +23,7 @@ Progress = Callable[[str], AbstractContextManager[Callable[[int], None] | None]]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is judged, and where the verdict goes."""
+    """The input of what-if runs, and the outputs of the verdict."""
 
     paths: Sequence[Path]
     candidates: Sequence[Candidate]
@@ -33,7 +33,7 @@ class Judgement:
     plot: Path | None = None
     page: Path | None = None
     as_json: bool = False
-    # The options that name each candidate, and the settings for all of them.
+    # The options that define each candidate, and the common settings.
     sources: Sequence[Sequence[str]] = ()
     shared: Candidate = field(default_factory=Candidate)
 
@@ -47,7 +47,7 @@ def judge_candidates(asked: Judgement, progress: Progress) -> int:
     for run in runs:
         if run.faults:
             rest = "" if asked.options.allow_faults else "; the run ended there, and is not judged"
-            complain(f"{run.candidate}: {fault_text(run.faults)}{rest}")
+            print_error(f"{run.candidate}: {fault_text(run.faults)}{rest}")
             codes.append(FAILED)
     judged = [one for one in order if asked.options.allow_faults or not one.run.faults]
     if judged:
@@ -58,8 +58,8 @@ def judge_candidates(asked: Judgement, progress: Progress) -> int:
 
 def _runs(asked: Judgement, paths: Sequence[Path], progress: Progress) -> list[WhatIf]:
     if len(asked.candidates) == 1:
-        with progress("replaying") as told:
-            return [what_if(paths, asked.candidates[0], asked.options, told)]
+        with progress("replaying") as on_session:
+            return [what_if(paths, asked.candidates[0], asked.options, on_session)]
     count = min(len(asked.candidates), asked.processes or len(asked.candidates))
     with judge(paths, asked.options, asked.processes and count) as run_all:
         return run_all(asked.candidates)
@@ -77,7 +77,7 @@ def _print_ranking(asked: Judgement, judged: Sequence[Ranked]) -> None:
 
 
 def _write(asked: Judgement, paths: Sequence[Path], judged: Sequence[Ranked]) -> None:
-    """The plot and the page."""
+    """Writes the plot and the page."""
     first = judged[0].run
     name = paths[0].name if len(paths) == 1 else f"{paths[0].name} to {paths[-1].name}"
     if asked.plot is not None:

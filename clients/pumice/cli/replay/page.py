@@ -1,4 +1,4 @@
-"""``pumice replay REC --conf NEW --page FILE.html``: the verdict as one file, for a colleague."""
+"""``pumice replay REC --conf NEW --page FILE.html``: the verdict as one self-contained page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ svg{max-width:100%;height:auto}
 
 
 def html_page(title: str, found: Sequence[Ranked], commands: Sequence[str]) -> str:
-    """A document that loads nothing from elsewhere."""
+    """An HTML document without external resources."""
     first = found[0].run
     named = [(one.run.candidate, one.run.new) for one in found]
     body = [f"<h1>{escape(title)}</h1>", _facts(first)]
@@ -37,7 +37,7 @@ def html_page(title: str, found: Sequence[Ranked], commands: Sequence[str]) -> s
     body.append(svg_plot(first.old, named, "recorded and what-if runs"))
     for one in found:
         body += _candidate(one.run)
-    body.append("<h2>Made with</h2>")
+    body.append("<h2>Commands</h2>")
     body.append(f"<pre>{escape(chr(10).join(commands))}</pre>")
     return (
         "<!doctype html>\n"
@@ -53,7 +53,7 @@ def _facts(run: WhatIf) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], kinds: Iterable[str] = ()) -> str:
-    """Cells are HTML already."""
+    """A table; cells are HTML."""
     titles = "".join(f"<th>{cell}</th>" for cell in head)
     given = iter(kinds)
     lines = "".join(
@@ -69,7 +69,7 @@ def _ranking(found: Sequence[Ranked]) -> str:
             escape(one.run.candidate),
             str(one.better),
             str(one.worse),
-            "another one is as good in all goals" if one.is_dominated else "",
+            "another candidate is as good in all goals" if one.is_dominated else "",
         )
         for one in found
     ]
@@ -102,11 +102,11 @@ def _candidate(run: WhatIf) -> list[str]:
         parts.append("<h3>Jobs that changed most</h3>")
         parts.append(_table(("job", "queue", "priority", "waited, old", "new"), jobs))
     items = "".join(f"<li>{escape(text)}</li>" for text in run.assumptions)
-    return [*parts, f"<h3>Assumed, because it could not be known</h3><ul>{items}</ul>"]
+    return [*parts, f"<h3>Assumptions</h3><ul>{items}</ul>"]
 
 
 def _utilisation(run: WhatIf) -> str:
-    """All shares that pods held, with lost work."""
+    """The used shares of resources, with and without lost work."""
     names = dict.fromkeys([*run.old.shares, *run.new.shares])
     rows = [
         (
@@ -116,5 +116,5 @@ def _utilisation(run: WhatIf) -> str:
         )
         for name in names
     ]
-    head = ("resource", "held, old", "new", "without lost work, old", "new")
+    head = ("resource", "used, old", "new", "without lost work, old", "new")
     return "<h3>Utilisation</h3>" + _table(head, rows)

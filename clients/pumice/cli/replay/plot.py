@@ -63,7 +63,7 @@ def panels(old: Figures, new: Sequence[tuple[str, Figures]]) -> list[Panel]:
             (name, colour, tuple(run.curves.held.get(resource, ()))) for name, colour, run in runs
         )
         if resource == "cpu" or any(any(values) for _, _, values in held):
-            found.append(Panel(f"share of {resource} held", "100%", held))
+            found.append(Panel(f"share of {resource} used", "100%", held))
     fair = tuple((name, colour, tuple(run.curves.fairness)) for name, colour, run in runs)
     return [*found, Panel("fairness between queues", "100%", fair)]
 

@@ -1,4 +1,4 @@
-"""A recording with other names, checked to give the same decisions."""
+"""Redacted copies of recordings, checked to replay to the same decisions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pumice.server.local import compare_recording
 
 
 def write_redacted(source: Path, target: Path, names: Pseudonyms | None = None) -> None:
-    """Writes a redacted copy, and removes it if its decisions are not those of the original."""
+    """Writes a redacted copy, and removes it if its decisions differ from the original."""
     if target.exists():
-        raise InputProblem(f"{target}: is there already; choose another name")
+        raise InputProblem(f"{target}: already exists; choose another name")
     try:
         with Recording(source) as held, RecordingWriter(target) as out:
             for entry in redact(held, names):
@@ -26,7 +26,7 @@ def write_redacted(source: Path, target: Path, names: Pseudonyms | None = None) 
         raise InputProblem(str(error)) from None
     if found.difference_count != before.difference_count:
         target.unlink()
-        first = found.differences[0] if found.differences else "nothing differs any more"
+        first = found.differences[0] if found.differences else "a recorded difference is missing"
         raise InputProblem(
-            f"{source}: cannot be redacted: with other names the decisions differ: {first}"
+            f"{source}: cannot be redacted: decisions differ with other names: {first}"
         )

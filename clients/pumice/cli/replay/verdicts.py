@@ -1,4 +1,4 @@
-"""``pumice replay REC --conf NEW``: the verdict about what-if runs, on a terminal and as JSON."""
+"""``pumice replay REC --conf NEW``: verdicts of what-if runs, for a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def print_what_if(found: WhatIf) -> None:
         screen.print(_job_table(jobs))
     for line in text_plot(found.old, found.new):
         screen.print(escape(line))
-    screen.print("assumed:")
+    screen.print("assumptions:")
     for line in found.assumptions:
         screen.print(f"  - {escape(line)}")
     screen.print(_goal_table(found))
@@ -52,11 +52,11 @@ def print_ranking(found: Sequence[Ranked], by: Sequence[str]) -> None:
         mark = " [dim](dominated)[/]" if one.is_dominated else ""
         table.add_row(escape(one.run.candidate) + mark, str(one.better), str(one.worse), *cells)
     screen.print(table)
-    chosen = ", ".join(by) if by else "all goals that are not about one queue or priority"
+    chosen = ", ".join(by) if by else "all, except those of one queue or priority"
     screen.print(
         escape(
-            "order: candidates that no other one dominates; then goals better less goals worse "
-            f"than recorded; then the first goal; by {chosen}"
+            "order: candidates that no other candidate dominates first; then by goals better minus "
+            f"goals worse than recorded; then by the first goal; goals: {chosen}"
         )
     )
 

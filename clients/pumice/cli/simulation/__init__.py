@@ -1,1 +1,1 @@
-"""Clusters from files, run through the engine cycle by cycle, and compared with what they expect."""
+"""Simulation of clusters in files, cycle by cycle, and comparison with the expected decisions."""

@@ -1,4 +1,4 @@
-"""Changes of a scenario's cluster between its cycles, beside its decisions."""
+"""Changes of a scenario's cluster between its cycles, in addition to the decisions."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object that is there from now on, or one that is gone."""
+    """An object that is created or updated, or one that is deleted."""
 
     key: Key
-    # None: the object is deleted.
+    # None if the object is deleted.
     upsert: ClusterObject | None = None
     has_status: bool = False
 
 
 def read_changes(value: Any, cycles: int, source: str) -> tuple[tuple[Change, ...], ...]:
-    """One list for each gap between cycles. Raises InputProblem."""
+    """Reads one list of changes for each gap between cycles. Raises InputProblem."""
     if not isinstance(value, list) or len(value) >= max(cycles, 1) + 1:
-        raise wrong(source, "changes", value, f"a list of at most {cycles} lists, one per gap")
+        raise invalid_value(
+            source, "changes", value, f"a list of at most {cycles} lists, one per gap"
+        )
     return tuple(
         tuple(
             _read(entry, source, f"changes[{gap}][{number}]")
@@ -45,23 +47,23 @@ def read_changes(value: Any, cycles: int, source: str) -> tuple[tuple[Change, ..
 
 def _entries(value: Any, source: str, where: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise wrong(source, where, value, "a list of changes")
+        raise invalid_value(source, where, value, "a list of changes")
     return value
 
 
 def _read(entry: Any, source: str, where: str) -> Change:
     if not isinstance(entry, Mapping) or len(entry) != 1:
-        raise wrong(source, where, entry, '{"upsert": object} or {"delete": {kind, name}}')
+        raise invalid_value(source, where, entry, '{"upsert": object} or {"delete": {kind, name}}')
     ((what, held),) = entry.items()
     if what not in ("upsert", "delete") or not isinstance(held, Mapping):
-        raise wrong(source, where, entry, '{"upsert": object} or {"delete": {kind, name}}')
+        raise invalid_value(source, where, entry, '{"upsert": object} or {"delete": {kind, name}}')
     if what == "delete":
         return Change(_key(held, source, where))
     translation = translate_documents([held], f"{source} {where}")
     if translation.errors:
         raise InputProblem(str(translation.errors[0]))
     if len(translation.objects) != 1:
-        raise wrong(source, where, held.get("kind"), "a kind that scheduling reads")
+        raise invalid_value(source, where, held.get("kind"), "a kind that scheduling reads")
     key = _key({"kind": held.get("kind"), **held.get("metadata", {})}, source, where)
     return Change(key, translation.objects[0], "status" in held)
 
@@ -69,12 +71,14 @@ def _read(entry: Any, source: str, where: str) -> Change:
 def _key(entry: Mapping[str, Any], source: str, where: str) -> Key:
     parts = (entry.get("kind"), entry.get("namespace", ""), entry.get("name"))
     if not all(isinstance(part, str) for part in parts) or not parts[0] or not parts[2]:
-        raise wrong(source, where, dict(entry), "kind and name, and a namespace where there is one")
+        raise invalid_value(
+            source, where, dict(entry), "kind, name and, for namespaced kinds, namespace"
+        )
     return parts  # type: ignore[return-value]
 
 
-class Changing:
-    """The objects of a running scenario by name, and what changes do to them."""
+class ChangeApplier:
+    """Applies changes to the objects of a running scenario."""
 
     def __init__(self, world: World, objects: Iterable[ClusterObject]) -> None:
         self._world = world
@@ -114,7 +118,7 @@ class Changing:
         return [ObjectRef(kind=kind, uid=uid)]
 
     def _merged(self, change: Change) -> ClusterObject | None:
-        """The object with what the scheduler wrote; None: the change does nothing."""
+        """The object with the fields that the scheduler wrote; None if the change has no effect."""
         assert change.upsert is not None
         new = ClusterObject()
         new.CopyFrom(change.upsert)
@@ -133,7 +137,7 @@ class Changing:
 
 
 def _keep_pod(new: Pod, known: Pod, *, has_status: bool) -> bool:
-    """Whether the change counts; the pod then has what the scheduler wrote."""
+    """Copies the fields that the scheduler wrote; returns whether the change has an effect."""
     new.node_name = known.node_name
     new.nominated_node_name = known.nominated_node_name
     del new.conditions[:]
@@ -148,9 +152,9 @@ def _upper(kind: str) -> str:
     return "".join(f"_{c}" if c.isupper() else c for c in kind).lstrip("_").upper()
 
 
-def wrong(source: str, where: str, value: Any, allowed: str) -> InputProblem:
+def invalid_value(source: str, where: str, value: Any, allowed: str) -> InputProblem:
     if value is None:
         return InputProblem(f"{source}: {where} is missing; allowed: {allowed}")
     shown = repr(value)
     shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
-    return InputProblem(f"{source}: {where}: {shown} cannot be used; allowed: {allowed}")
+    return InputProblem(f"{source}: {where}: invalid value {shown}; allowed: {allowed}")

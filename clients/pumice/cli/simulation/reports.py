@@ -1,4 +1,4 @@
-"""Runs and verdicts for people, and as JSON for programs."""
+"""Runs and verdicts as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Verdict:
     name: str
     family: str
     difference: Difference | None = None
-    # Why the file could not be checked at all.
+    # Why the file could not be checked.
     error: str = ""
     set_aside: tuple[str, ...] = ()
 
@@ -38,14 +38,14 @@ class Verdict:
 
 
 def clock(now_ns: int) -> str:
-    """The time in RFC 3339, without a fraction that is zero."""
+    """The time in RFC 3339, without trailing zeros of the fraction."""
     seconds, rest = divmod(now_ns, SECOND_NS)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{text}{fraction}Z"
 
 
-# For people.
+# Text.
 
 
 def print_run(console: Console, run: Run, now_ns: int) -> None:
@@ -94,7 +94,7 @@ def _pending(cycle: Cycle) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
     table.add_column("pending job", no_wrap=True)
     table.add_column("phase", no_wrap=True)
-    table.add_column("who", no_wrap=True)
+    table.add_column("author", no_wrap=True)
     table.add_column("why", overflow="fold")
     for wait in cycle.waits:
         first = (escape(wait.job), cycle.outcome.phases.get(wait.job, ""))
@@ -113,7 +113,7 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     return f"{passed} passed, {len(verdicts) - passed} failed"
 
 
-# For programs.
+# JSON.
 
 
 def run_json(run: Run, now_ns: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A scenario run through a core in this process, cycle by cycle."""
+"""Runs of scenarios in a core in this process, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pumice.cli.errors import InputProblem
-from pumice.cli.simulation.changes import Changing
+from pumice.cli.simulation.changes import ChangeApplier
 from pumice.cli.simulation.scenarios import Outcome, Scenario
 from pumice.server.local import ConfigurationRefusedError, LocalCore
 from pumice.testing.world import World
@@ -34,7 +34,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All cycles of a scenario, and the objects that the core would not take."""
+    """All cycles of a scenario, and the objects that the core rejected."""
 
     scenario: Scenario
     cycles: tuple[Cycle, ...]
@@ -45,17 +45,17 @@ class Run:
         return tuple(cycle.outcome for cycle in self.cycles)
 
 
-# What differs in a Volcano that has just started, as the one whose decisions scenarios expect.
+# Compatibility switches for a Volcano that has just started; scenarios expect its decisions.
 _JUST_STARTED = ("late-devices",)
 
 
 def run(
     scenario: Scenario, now_ns: int, *, explain: bool = False, as_recorded: bool = False
 ) -> Run:
-    """Raises InputProblem when the configuration cannot be used.
+    """Runs a scenario. Raises InputProblem if the configuration is invalid.
 
     With ``explain``, waits for a queue's limit have the resources and amounts. With
-    ``as_recorded``, the cluster is that of a Volcano that has just started.
+    ``as_recorded``, the core behaves like a Volcano that has just started.
     """
     compat = _JUST_STARTED if as_recorded else ()
     try:
@@ -63,7 +63,7 @@ def run(
     except ConfigurationRefusedError as error:
         raise InputProblem(f"{scenario.source}: {problems_text(error.problem_messages)}") from None
     world = World(scenario.objects)
-    changing = Changing(world, scenario.objects)
+    applier = ChangeApplier(world, scenario.objects)
     rejected = core.upsert(*scenario.objects)
     cycles = []
     for number in range(scenario.cycles):
@@ -82,15 +82,15 @@ def run(
             )
         )
         if number < len(scenario.changes):
-            there, gone = changing.apply(scenario.changes[number])
-            core.delete(*gone)
-            rejected += core.upsert(*there)
+            upserted, deleted = applier.apply(scenario.changes[number])
+            core.delete(*deleted)
+            rejected += core.upsert(*upserted)
     set_aside = (*scenario.set_aside, *(rejection_text(scenario, one) for one in rejected))
     return Run(scenario, tuple(cycles), set_aside)
 
 
 def _measured(scenario: Scenario, now_ns: int) -> Iterator[PluginData]:
-    """The usage of nodes, as an adapter brings it."""
+    """The usage of nodes, as an adapter sends it."""
     for node, usage in scenario.metrics.items():
         numbers = {**usage, "time": now_ns / SECOND_NS}
         yield PluginData(plugin="usage", name=node, numbers=numbers)
@@ -121,7 +121,7 @@ def _conditions(group: PodGroup) -> tuple[tuple[str, ...], ...]:
 
 
 def _pod_condition(pod: Pod) -> tuple[str, ...]:
-    """Status, reason and message of PodScheduled, and the nominated node; empty: there is none."""
+    """Status, reason and message of PodScheduled, and the nominated node; empty without it."""
     for c in pod.conditions:
         if c.type == "PodScheduled":
             return (_status_name(c.status), c.reason, c.message, pod.nominated_node_name)
@@ -133,7 +133,7 @@ def _status_name(status: ConditionStatus.ValueType) -> str:
 
 
 def problems_text(problems: Iterable[ConfigurationProblem]) -> str:
-    """The first problem of a configuration, in one line, and how many more there are."""
+    """The first problem of a configuration in one line, and the number of further ones."""
     first, *more = [problem_text(problem) for problem in problems if not problem.warning]
     return f"{first} (and {len(more)} more; see 'pumice conf check')" if more else first
 

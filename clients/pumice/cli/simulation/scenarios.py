@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from pumice.cli.errors import InputProblem
-from pumice.cli.simulation.changes import Change, read_changes, wrong
+from pumice.cli.simulation.changes import Change, invalid_value, read_changes
 from pumice.manifests import translate_documents
 from pumice.manifests.errors import FieldError
 from pumice.manifests.times import timestamp_ns
@@ -47,60 +47,60 @@ Allowed = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one cycle decided: pods by ``namespace/name``."""
+    """The decisions of one cycle, or the expected ones, by ``namespace/name``."""
 
-    # Pod to node; in expectations ``*`` is any node.
+    # Pod to node; in expectations ``*`` means any node.
     binds: Mapping[str, str]
     evicts: frozenset[str]
     # PodGroup to phase.
     phases: Mapping[str, str]
     # PodGroup to its conditions, and pod to its PodScheduled condition and nominated node. An
-    # expectation may allow several values; what it does not name is not compared.
+    # expectation may allow several values; names without an expectation are not compared.
     conditions: Mapping[str, Allowed] = field(default_factory=dict)
     pod_conditions: Mapping[str, Allowed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One cluster to run, and where it came from."""
+    """One cluster to simulate, and its source."""
 
     source: str
     name: str
     family: str
-    # None: the built-in configuration.
+    # None for the built-in configuration.
     conf: str | None
     cycles: int
     objects: tuple[ClusterObject, ...]
-    # Objects that cannot be used, each as a line; and kinds that scheduling does not read.
+    # Invalid objects, each as a line; and kinds that scheduling does not read.
     set_aside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    # The allowed outcomes. Empty: the file has none.
+    # The allowed outcomes; empty if the file has none.
     expected: tuple[tuple[Outcome, ...], ...] = field(default=())
-    # The time of the first cycle; None: the file has none.
+    # The time of the first cycle; None if the file has none.
     now_ns: int | None = None
-    # What happens after each cycle, beside what it decided.
+    # Changes after each cycle, in addition to its decisions.
     changes: tuple[tuple[Change, ...], ...] = ()
-    # By node: percent of cpu and memory in use, measured anew in every cycle.
+    # By node: percent of cpu and memory in use, reported in every cycle.
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def is_scenario(body: Mapping[str, Any]) -> bool:
-    """A scenario has no kind; whatever has one is an object of a cluster."""
+    """Whether a document is a scenario, which has no kind, and not a Kubernetes object."""
     return "kind" not in body and "apiVersion" not in body and any(key in body for key in _KEYS)
 
 
 def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
-    """Raises InputProblem, with the key that is missing or wrong and what it may be."""
+    """Reads a scenario. Raises InputProblem with the invalid key and the allowed values."""
     _check_keys(body, _KEYS, source, "key")
     cycles = body.get("cycles")
     if not isinstance(cycles, int) or isinstance(cycles, bool) or not 1 <= cycles <= MOST_CYCLES:
-        raise wrong(source, "cycles", cycles, f"a whole number from 1 to {MOST_CYCLES}")
+        raise invalid_value(source, "cycles", cycles, f"a whole number from 1 to {MOST_CYCLES}")
     conf = body.get("conf")
     if not isinstance(conf, str):
-        raise wrong(source, "conf", conf, "the text of a scheduler configuration")
+        raise invalid_value(source, "conf", conf, "the text of a scheduler configuration")
     objects = body.get("objects", [] if "wire" in body else None)
     if not isinstance(objects, list):
-        raise wrong(source, "objects", objects, "a list of Kubernetes objects")
+        raise invalid_value(source, "objects", objects, "a list of Kubernetes objects")
     translation = translate_documents(objects, f"{source} objects")
     ignored = {ignored.kind for ignored in translation.ignored}
     return Scenario(
@@ -123,19 +123,19 @@ def _metrics(body: Mapping[str, Any], source: str) -> Mapping[str, Mapping[str, 
     metrics = body.get("metrics", {})
     allowed = 'a mapping of node to {"cpu": percent, "memory": percent}'
     if not isinstance(metrics, Mapping):
-        raise wrong(source, "metrics", metrics, allowed)
+        raise invalid_value(source, "metrics", metrics, allowed)
     for node, usage in metrics.items():
         good = isinstance(usage, Mapping) and set(usage) <= {"cpu", "memory"}
         if not good or not all(isinstance(percent, int | float) for percent in usage.values()):
-            raise wrong(source, f"metrics.{node}", usage, allowed)
+            raise invalid_value(source, f"metrics.{node}", usage, allowed)
     return metrics
 
 
 def _from_wire(body: Mapping[str, Any], source: str) -> list[ClusterObject]:
-    """Objects as the wire has them, in protobuf's JSON: what is cut out of recordings."""
+    """Objects as messages of the protocol in JSON, as exports of recordings contain them."""
     held = body.get("wire", [])
     if not isinstance(held, list):
-        raise wrong(source, "wire", held, "a list of pumice.v1.ClusterObject in JSON")
+        raise invalid_value(source, "wire", held, "a list of pumice.v1.ClusterObject in JSON")
     found = []
     for number, item in enumerate(held):
         try:
@@ -151,19 +151,19 @@ def _moment(body: Mapping[str, Any], source: str) -> int | None:
     try:
         return timestamp_ns(text, "now") if text else None
     except FieldError:
-        raise wrong(source, "now", text, "a time in RFC 3339") from None
+        raise invalid_value(source, "now", text, "a time in RFC 3339") from None
 
 
 def _expectations(
     body: Mapping[str, Any], cycles: int, source: str
 ) -> tuple[tuple[Outcome, ...], ...]:
     if "expect" in body and "expect_any" in body:
-        raise InputProblem(f"{source}: has both expect and expect_any; allowed: one of them")
+        raise InputProblem(f"{source}: has both expect and expect_any; allowed: only one")
     if "expect_any" in body:
         outcomes = body["expect_any"]
         if not isinstance(outcomes, list) or not outcomes:
             allowed = "a list of outcomes, each a list of cycles"
-            raise wrong(source, "expect_any", outcomes, allowed)
+            raise invalid_value(source, "expect_any", outcomes, allowed)
         return tuple(
             _outcomes(outcome, cycles, source, f"expect_any[{index}]")
             for index, outcome in enumerate(outcomes)
@@ -175,7 +175,7 @@ def _expectations(
 
 def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome, ...]:
     if not isinstance(value, list):
-        raise wrong(source, where, value, "a list with one entry per cycle")
+        raise invalid_value(source, where, value, "a list with one entry per cycle")
     if len(value) != cycles:
         raise InputProblem(
             f"{source}: {where}: has {len(value)} entries; allowed: {cycles}, one per cycle"
@@ -185,16 +185,16 @@ def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome
 
 def _outcome(entry: Any, source: str, where: str) -> Outcome:
     if not isinstance(entry, Mapping):
-        raise wrong(source, where, entry, "a mapping with binds, evicts and podgroups")
+        raise invalid_value(source, where, entry, "a mapping with binds, evicts and podgroups")
     _check_keys(entry, _CYCLE_KEYS, source, f"{where}: key")
     for key in ("binds", "podgroups"):
         held = entry.get(key)
         if not isinstance(held, Mapping) or not all(isinstance(v, str) for v in held.values()):
             allowed = "a mapping of namespace/name to text"
-            raise wrong(source, f"{where}.{key}", held, allowed)
+            raise invalid_value(source, f"{where}.{key}", held, allowed)
     evicts = entry.get("evicts")
     if not isinstance(evicts, list) or not all(isinstance(name, str) for name in evicts):
-        raise wrong(source, f"{where}.evicts", evicts, "a list of namespace/name")
+        raise invalid_value(source, f"{where}.evicts", evicts, "a list of namespace/name")
     return Outcome(
         dict(entry["binds"]),
         frozenset(evicts),
@@ -205,12 +205,12 @@ def _outcome(entry: Any, source: str, where: str) -> Outcome:
 
 
 def _allowed(entry: Mapping[str, Any], key: str, source: str, where: str) -> dict[str, Allowed]:
-    """By name the one value of a key, or those that the same key with ``_any`` lists."""
+    """Allowed values by name: the value of the key, or the list of the key with ``_any``."""
     one, several = entry.get(key, {}), entry.get(f"{key}_any", {})
     for name, held in ((key, one), (f"{key}_any", several)):
         if not isinstance(held, Mapping) or not all(isinstance(v, list) for v in held.values()):
             allowed = "a mapping of namespace/name to a list"
-            raise wrong(source, f"{where}.{name}", held, allowed)
+            raise invalid_value(source, f"{where}.{name}", held, allowed)
     found = {name: (_frozen(value),) for name, value in one.items()}
     return found | {name: tuple(_frozen(v) for v in values) for name, values in several.items()}
 
@@ -230,5 +230,5 @@ def _check_keys(body: Mapping[str, Any], known: tuple[str, ...], source: str, wh
 def _text(body: Mapping[str, Any], key: str, default: str, source: str) -> str:
     value = body.get(key, default)
     if not isinstance(value, str):
-        raise wrong(source, key, value, "text")
+        raise invalid_value(source, key, value, "text")
     return value

@@ -1,4 +1,4 @@
-"""Files as scenarios: each scenario file is one; all manifests together are one more."""
+"""Files as scenarios: one for each scenario file, and one for all manifests together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_QUEUE = "default"
 
 
 class Sources:
-    """The files that were named, read one by one; what is wrong with one leaves the others."""
+    """The named files, read one by one; an invalid file does not affect the others."""
 
     def __init__(self, files: Sequence[str], conf: str | None, cycles: int | None) -> None:
         self._files = files
@@ -39,13 +39,13 @@ class Sources:
                 if body is None:
                     manifests.append((file, text))
                 else:
-                    yield self._overruled(read_scenario(body.body, _shown(file)))
+                    yield self._with_options(read_scenario(body.body, _shown(file)))
             except InputProblem as problem:
                 yield problem
         if manifests:
             yield self._cluster(manifests)
 
-    def _overruled(self, scenario: Scenario) -> Scenario:
+    def _with_options(self, scenario: Scenario) -> Scenario:
         return replace(
             scenario,
             conf=scenario.conf if self._conf is None else self._conf,
@@ -58,23 +58,23 @@ class Sources:
         source = ", ".join(_shown(file) for file, _ in manifests)
         errors = tuple(str(error) for error in translation.errors)
         if not translation.objects:
-            return InputProblem("; ".join(errors) or f"{source}: no objects in it")
+            return InputProblem("; ".join(errors) or f"{source}: contains no objects")
         return Scenario(
             source,
             Path(source).stem if len(manifests) == 1 else "manifests",
             "",
             self._conf,
             self._cycles or 1,
-            (*translation.objects, *furnished(translation.objects)),
+            (*translation.objects, *complete_queues(translation.objects)),
             errors,
             tuple(sorted({ignored.kind for ignored in translation.ignored})),
         )
 
 
-def furnished(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
-    """What Volcano's controllers would have done to the queues of a cluster.
+def complete_queues(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
+    """Opens queues without a state, and returns the default queue if it is missing.
 
-    Manifests say what people write: queues without a state, and none that is called default.
+    In a cluster, Volcano's controllers do this; manifests of users lack it.
     """
     queues = [held.queue for held in objects if held.HasField("queue")]
     for queue in queues:
@@ -87,7 +87,7 @@ def furnished(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
 
 
 class _Named(io.BytesIO):
-    """Text in memory that knows the file it came from."""
+    """Text in memory, with the name of its file."""
 
     def __init__(self, text: bytes, name: str) -> None:
         super().__init__(text)
@@ -111,20 +111,20 @@ def _read(file: str) -> bytes:
 
 
 def _scenario_in(text: bytes, file: str) -> Document | None:
-    """The scenario of a file that is one; None for manifests, whose mistakes are found later."""
+    """The scenario in a file; None for manifests, whose errors are found later."""
     found = list(parse(text, _shown(file)))
     if len(found) != 1:
         return None
     only = found[0]
     if isinstance(only, ManifestError):
-        # One document that cannot be read at all: there is no rest to go on with.
+        # The only document is unreadable.
         raise InputProblem(str(only))
     return only if is_scenario(only.body) else None
 
 
 def read_text(file: str) -> str:
-    """A configuration file."""
+    """The text of a file, or of standard input."""
     try:
         return _read(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputProblem(f"{_shown(file)}: is not UTF-8 text (byte {error.start})") from None
+        raise InputProblem(f"{_shown(file)}: not UTF-8 text (byte {error.start})") from None

@@ -1,4 +1,4 @@
-"""Whether a run decided what its scenario expects, and where it first did not."""
+"""Comparison of a run with the expected decisions of its scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first cycle with another result than expected: only the differences, as text."""
+    """The differences of the first cycle that differs from the expectation, as text."""
 
     # From 1.
     cycle: int
@@ -33,7 +33,7 @@ class Difference:
 
 
 def difference(scenario: Scenario, decided: Sequence[Outcome]) -> Difference | None:
-    """None if all decisions of the run are those of one expected outcome."""
+    """The difference from the nearest expected outcome; None if the run equals one of them."""
     found = [_first_difference(outcome, decided) for outcome in scenario.expected]
     if any(one is None for one in found):
         return None
@@ -46,13 +46,13 @@ def difference(scenario: Scenario, decided: Sequence[Outcome]) -> Difference | N
 
 def _first_difference(expected: Sequence[Outcome], decided: Sequence[Outcome]) -> Difference | None:
     for number, (wanted, got) in enumerate(zip(expected, decided, strict=True), start=1):
-        missing, extra = _apart(wanted, got)
+        missing, extra = _differences(wanted, got)
         if missing or extra:
             return Difference(number, tuple(missing), tuple(extra))
     return None
 
 
-def _apart(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
+def _differences(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
     missing: list[str] = []
     extra: list[str] = []
     for pod, node in sorted(wanted.binds.items()):
@@ -63,8 +63,8 @@ def _apart(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
             extra.append(f"bind {pod} {node}")
     missing += [f"evict {pod}" for pod in sorted(wanted.evicts - got.evicts)]
     extra += [f"evict {pod}" for pod in sorted(got.evicts - wanted.evicts)]
-    missing += _phases_apart(wanted.phases, got.phases)
-    extra += _phases_apart(got.phases, wanted.phases)
+    missing += _differing_phases(wanted.phases, got.phases)
+    extra += _differing_phases(got.phases, wanted.phases)
     for mine, other in (
         (wanted.conditions, got.conditions),
         (wanted.pod_conditions, got.pod_conditions),
@@ -73,7 +73,7 @@ def _apart(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
     return missing, extra
 
 
-# Any task that found no node may be named.
+# The message names any of the tasks without a node, so the name is not compared.
 _NAMED_TASK = re.compile(r"Origin reason is [^:]+:")
 
 
@@ -99,7 +99,7 @@ def _shown(value: tuple[Any, ...]) -> str:
     return f"[{' | '.join(parts)}]"
 
 
-def _phases_apart(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+def _differing_phases(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     return [
         f"{group} {phase or 'without a phase'}"
         for group, phase in sorted(here.items())

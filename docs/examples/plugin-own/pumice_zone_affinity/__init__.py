@@ -1,4 +1,4 @@
-"""zone-affinity: the pods of a job stay in the zone where its first ones are."""
+"""zone-affinity: keeps the pods of a job in the zone of its first pods."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _FULL_SCORE = 100
 
 
 class ZoneAffinityArguments(Arguments):
-    """What a configuration may say about zone-affinity."""
+    """The arguments of zone-affinity."""
 
     label = text(
-        "zone-affinity.label", "topology.kubernetes.io/zone", "the node label that names a zone"
+        "zone-affinity.label", "topology.kubernetes.io/zone", "the node label with the zone"
     )
     weight = integer(
         "zone-affinity.weight",
         1,
-        "how much the score counts beside those of others",
+        "the weight of the score",
         Limit(at_least=0),
     )
     strict = boolean(
         "zone-affinity.strict",
-        "refuses nodes of other zones, instead of avoiding them",
+        "excludes nodes of other zones, instead of lowering their score",
         default=False,
     )
 
 
 class ZoneAffinityPlugin:
-    """Prefers, or with ``zone-affinity.strict`` demands, the zone where a job already has pods."""
+    """Prefers, or with ``zone-affinity.strict`` requires, the zone in which a job already has pods."""
 
     name: ClassVar[str] = "zone-affinity"
     api: ClassVar[int] = 1
@@ -51,7 +51,7 @@ class ZoneAffinityPlugin:
         self._strict = arguments.strict
 
     def open(self, session: Session) -> None:
-        """Called when a session begins: says what the plugin has an opinion about."""
+        """Registers the functions of the plugin; called at the beginning of a session."""
         self._session = session
         nodes = (session.cache.nodes.get(name) for name in session.table.names)
         self._zones = [node.labels.get(self._label, "") if node else "" for node in nodes]
@@ -62,7 +62,7 @@ class ZoneAffinityPlugin:
             session.hooks.node_predicate[self.name] = self._why_not
 
     def _zone_of_job(self, task: Task) -> str:
-        """The zone with most of the job's pods; among equals the name decides."""
+        """The zone with most of the job's pods; ties are broken by name."""
         job = self._session.jobs[task.job_id]
         rows = (self._session.table.row_of(member.node_name) for member in job.index)
         zones = Counter(self._zones[row] for row in rows if row is not None)
@@ -70,14 +70,14 @@ class ZoneAffinityPlugin:
         return min(zones, key=lambda zone: (-zones[zone], zone), default="")
 
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
-        """One number a candidate; None: all of them are equally good."""
+        """One score per candidate; None if all candidates are equal."""
         zone = self._zone_of_job(task)
         if not zone:
             return None
         return np.where(self._codes[rows] == zone, float(_FULL_SCORE * self._weight), 0.0)
 
     def _why_not(self, task: Task, node: str) -> Refusal | None:
-        """Asked node by node. The other pods may move, so the refusal is not final."""
+        """Called for each node. Other pods may move, so an eviction can resolve the refusal."""
         zone, row = self._zone_of_job(task), self._session.table.row_of(node)
         if not zone or row is None or self._zones[row] == zone:
             return None

@@ -1,4 +1,4 @@
-"""The plugin in a real engine: deltas in, decisions out."""
+"""Tests the plugin in a real engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def schedule(pods: list[Pod], **arguments: object) -> SessionResult:
-    """Four nodes of two CPUs in two zones, one job of which one pod is enough."""
+    """Runs a session with four nodes of two CPUs in two zones, and one job with a minimum of one pod."""
     registry = Registry([ZoneAffinityPlugin])
     plugin = {
         "name": "zone-affinity",
@@ -68,7 +68,7 @@ def test_a_full_zone_is_left_unless_the_plugin_is_strict() -> None:
 
 
 @pytest.mark.parametrize(("weight", "node"), [(0, "a1"), (1, "b2")])
-def test_the_weight_says_how_much_it_matters(weight: int, node: str) -> None:
+def test_the_weight_scales_the_score(weight: int, node: str) -> None:
     assert nodes_of(schedule([pod("p0", "b1"), pod("p2", "b1"), pod("p1")], weight=weight)) == [
         node
     ]

@@ -1,3 +1,3 @@
-"""Brings in the fixtures of pumice."""
+"""Loads the fixtures of pumice."""
 
 pytest_plugins = ["pumice.testing.fixtures"]

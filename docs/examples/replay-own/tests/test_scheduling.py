@@ -1,4 +1,4 @@
-"""What we expect of our scheduler."""
+"""Tests of our scheduler configuration."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ CONF = (HERE.parent / "scheduler.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("recording", recordings_in(HERE / "recordings"), ids=lambda p: p.stem)
-def test_what_was_decided_is_decided_again(recording: Path) -> None:
+def test_recorded_decisions_are_reproduced(recording: Path) -> None:
     assert_replay_identical(recording)
 
 
@@ -24,12 +24,12 @@ def test_a_gang_starts_whole_or_not_at_all(pumice_cluster: Callable[[str], Clust
     assert "default/large" in first.waits
 
 
-def test_who_waits_starts_when_there_is_room(empty_cluster: Cluster) -> None:
+def test_a_waiting_job_starts_when_another_finishes(empty_cluster: Cluster) -> None:
     empty_cluster.node("n1", cpu="4").job("first", pods=2, cpu="2").job("next", pods=2, cpu="2")
     assert sorted(empty_cluster.cycle().binds) == ["default/first-0", "default/first-1"]
     empty_cluster.finish("first")
     assert sorted(empty_cluster.cycle().binds) == ["default/next-0", "default/next-1"]
 
 
-def test_a_session_of_last_night_stays_right() -> None:
+def test_a_recorded_session_still_passes() -> None:
     assert_scenario(HERE / "session.json")

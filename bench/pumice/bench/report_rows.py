@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: the result, the figure, the target and Volcano's figure."""
+    """A row of the report: which result and figure it shows, the target, and Volcano's figure."""
 
     bench: str
     size: str
-    # Figures that select the result among others of its benchmark.
+    # Figures that select one result of the benchmark.
     where: Mapping[str, int | str]
     figure: str
     unit: str
     at_least: float | None = None
     under: float | None = None
-    # Volcano's figure on this class of machine; the better end of a range.
+    # Volcano's figure on this class of machine; of a range, the better end.
     volcano: float | None = None
     volcano_words: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def bar(self) -> str:
+    def target(self) -> str:
         if self.at_least is not None:
             return f"≥ {self.at_least:,g} {self.unit}"
         return f"< {self.under:,g} {self.unit}" if self.under is not None else ""
 
     @property
-    def known(self) -> str:
+    def volcano_text(self) -> str:
         """Volcano's figure as text."""
         if self.volcano is None:
             return ""
@@ -50,10 +50,10 @@ class Row:
 
 _MORE_IS_BETTER = ("pods/s", "deltas/s", "binds/s", "of the bare rate", "times real time")
 _CLIENT = {"client_s": "s at the client"}
-_RESTING = {"nodes": 5000, "running": 50_000}
-_RESTING_SIZE = "5,000 nodes, 50,000 running pods"
+_STEADY = {"nodes": 5000, "running": 50_000}
+_STEADY_SIZE = "5,000 nodes, 50,000 running pods"
 _FULL = {"nodes": 1000, "running": 8000, "arriving": 500}
-_FULL_SIZE = "1,000 nodes, 8,000 running pods, 50 x 10 arrive"
+_FULL_SIZE = "1,000 nodes, 8,000 running pods, 50 new gangs of 10"
 _VOLCANO_RANGE = "130 to 252 pods/s"
 
 ROWS: tuple[Row, ...] = (
@@ -108,7 +108,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "allocate-gpu",
-        "1,000 nodes, 1,000 x 10, 100 classes, a GPU for each pod",
+        "1,000 nodes, 1,000 x 10, 100 classes, one GPU per pod",
         {"nodes": 1000, "pods": 10_000, "gang_size": 10},
         "pods_per_s",
         "pods/s",
@@ -135,7 +135,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "sub-groups",
-        "1,000 nodes in 3 tiers, 200 x 16 in parts of 4 with hard tier 1, within tier 2",
+        "1,000 nodes in 3 tiers, 200 x 16 in subgroups of 4 with hard tier 1, the gang with hard tier 2",
         {"nodes": 1000, "pods": 3200, "gang_size": 16},
         "pods_per_s",
         "pods/s",
@@ -165,7 +165,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("preempt", _FULL_SIZE, _FULL, "session_s", "s", under=0.1, volcano=3.1),
     Row(
-        "preempt-half-hopeless",
+        "preempt-half-without-victims",
         f"{_FULL_SIZE}, half of them without victims",
         _FULL,
         "session_s",
@@ -173,23 +173,23 @@ ROWS: tuple[Row, ...] = (
         under=0.1,
     ),
     Row("reclaim", _FULL_SIZE, _FULL, "session_s", "s", under=0.08, volcano=1.0),
-    Row("idle", f"{_RESTING_SIZE}, no change", _RESTING, "median_ms", "ms", under=5),
+    Row("idle", f"{_STEADY_SIZE}, no change", _STEADY, "median_ms", "ms", under=5),
     Row(
         "heartbeats",
-        f"{_RESTING_SIZE}, 500 nodes reported their status",
-        _RESTING,
+        f"{_STEADY_SIZE}, 500 nodes reported their status",
+        _STEADY,
         "median_ms",
         "ms",
         under=8,
-        more={"taken_in_ms": "ms to take them in"},
+        more={"apply_ms": "ms to apply the reports"},
     ),
-    Row("churn", f"{_RESTING_SIZE}, one pod changed", _RESTING, "median_ms", "ms", under=10),
-    Row("churn-share", f"{_RESTING_SIZE}, 1 % changed", _RESTING, "median_ms", "ms"),
+    Row("churn", f"{_STEADY_SIZE}, one pod changed", _STEADY, "median_ms", "ms", under=10),
+    Row("churn-share", f"{_STEADY_SIZE}, 1 % of pods changed", _STEADY, "median_ms", "ms"),
     *(
         Row(
-            "hopeless",
-            f"{_RESTING_SIZE}, 1,000 gangs that {words}",
-            {**_RESTING, "configuration": name},
+            "unschedulable",
+            f"{_STEADY_SIZE}, 1,000 gangs that {words}",
+            {**_STEADY, "configuration": name},
             "median_ms",
             "ms",
             under=15,
@@ -204,8 +204,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "freed",
-        f"{_RESTING_SIZE}, 1,000 gangs that do not fit, one node frees up",
-        _RESTING,
+        f"{_STEADY_SIZE}, 1,000 gangs that do not fit, one node frees up",
+        _STEADY,
         "median_ms",
         "ms",
     ),
@@ -219,27 +219,27 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "ingest",
-        "5,000 nodes, 50,000 pods, 1,000 changes a message",
+        "5,000 nodes, 50,000 pods, 1,000 changes per message",
         {"nodes": 5000, "pods": 50_000, "deltas_per_message": 1000},
         "deltas_per_s",
         "deltas/s",
-        more={"core_cpu_us_per_delta": "µs of the core each"},
+        more={"core_cpu_us_per_delta": "µs of CPU time in the core per change"},
     ),
     Row(
         "ingest",
-        "5,000 nodes, 50,000 pods, 10 changes a message",
+        "5,000 nodes, 50,000 pods, 10 changes per message",
         {"nodes": 5000, "pods": 50_000, "deltas_per_message": 10},
         "deltas_per_s",
         "deltas/s",
-        more={"core_cpu_us_per_delta": "µs of the core each"},
+        more={"core_cpu_us_per_delta": "µs of CPU time in the core per change"},
     ),
     Row(
         "delay decision",
-        "1,000 nodes, 10,000 pods, p99 while changes come steadily",
+        "1,000 nodes, 10,000 pods, p99 under a steady load of changes",
         {"nodes": 1000, "pods": 10_000},
         "steady_p99_ms",
         "ms",
-        more={"rest_p99_ms": "ms at rest", "flood_p99_ms": "ms in a flood"},
+        more={"idle_p99_ms": "ms when idle", "flood_p99_ms": "ms at full load"},
     ),
     Row(
         "delay delta",
@@ -247,32 +247,36 @@ ROWS: tuple[Row, ...] = (
         {"nodes": 1000, "pods": 10_000},
         "placing_p99_ms",
         "ms",
-        more={"rest_p99_ms": "ms at rest"},
+        more={"idle_p99_ms": "ms when idle"},
     ),
     Row(
         "delay health",
-        "1,000 nodes, 10,000 pods, p99 while a session places all",
+        "1,000 nodes, 10,000 pods, p99 during a session that places all pods",
         {"nodes": 1000, "pods": 10_000},
         "session_p99_ms",
         "ms",
     ),
     Row(
         "explain",
-        "5,000 nodes, 10,000 pending pods, a job while sessions go on, median",
+        "5,000 nodes, 10,000 pending pods, a job during sessions, median",
         {"nodes": 5000, "pending": 10_000},
         "job_median_ms",
         "ms",
         under=50,
-        more={"job_p99_ms": "ms p99", "pod_median_ms": "ms a pod", "pod_p99_ms": "ms its p99"},
+        more={
+            "job_p99_ms": "ms p99",
+            "pod_median_ms": "ms for a pod",
+            "pod_p99_ms": "ms p99 for a pod",
+        },
     ),
     Row(
         "schedule",
-        "5,000 nodes, 50,000 running pods, a gang of 10,000 while sessions go on",
+        "5,000 nodes, 50,000 running pods, a gang of 10,000 during sessions",
         {"nodes": 5000, "gang_size": 10_000},
         "worst_s",
         "s",
         under=2,
-        more={"best_s": "s at best"},
+        more={"best_s": "s in the best run"},
     ),
     Row(
         "portal",
@@ -282,14 +286,14 @@ ROWS: tuple[Row, ...] = (
         "ms",
         under=40,
         more={
-            "waiting_median_ms": "ms for one that never fits",
-            "cpu_ms": "ms of processors a question",
-            "first_ms": "ms for the first of a new client",
+            "waiting_median_ms": "ms for a gang that never fits",
+            "cpu_ms": "ms of CPU time per request",
+            "first_ms": "ms for the first request of a client",
         },
     ),
     Row(
         "portal",
-        "100 nodes, 500 running pods, 100 callers at once, until all are answered",
+        "100 nodes, 500 running pods, 100 callers at once, until all have an answer",
         {"nodes": 100, "callers": 100},
         "all_at_once_s",
         "s",
@@ -298,7 +302,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "replay",
-        "1,000 nodes, 20 pods a second, 3,600 periods",
+        "1,000 nodes, 20 pods per second, 3,600 periods",
         {"nodes": 1000, "periods": 3600},
         "times_real_time",
         "times real time",
@@ -307,12 +311,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "judge",
-        "an hour of 1,000 nodes with 20 pods a second under three configurations, two processes",
+        "an hour of 1,000 nodes with 20 pods per second under three configurations, two processes",
         {"nodes": 1000, "periods": 3600},
         "judged_s",
         "s",
         under=120,
-        more={"cpu_s": "s of processors in all", "cpu_s_on_two": "s of each of two processors"},
+        more={"cpu_s": "s of CPU time in all", "cpu_s_on_two": "s per CPU on two CPUs"},
     ),
     Row(
         "memory",
@@ -323,8 +327,8 @@ ROWS: tuple[Row, ...] = (
         under=500,
         more={
             "growth_mib": "MiB more than after 15 minutes",
-            "bytes_per_node": "bytes a node",
-            "bytes_per_pod": "bytes a pod",
+            "bytes_per_node": "bytes per node",
+            "bytes_per_pod": "bytes per pod",
         },
     ),
     Row(
@@ -335,27 +339,27 @@ ROWS: tuple[Row, ...] = (
         "of the bare rate",
         at_least=0.85,
         volcano=0.125,
-        volcano_words="an eighth of the bare rate",
+        volcano_words="one eighth of the bare rate",
         more={
             "share_of_bare_least": "in the worst pair",
             "share_of_bare_most": "in the best pair",
             "binds_per_second": "binds/s",
-            "writes_per_pod": "writes a pod",
+            "writes_per_pod": "writes per pod",
         },
     ),
     Row(
         "endtoend",
-        "the same, CPU time of adapter and core for a bind",
+        "the same, CPU time of adapter and core per bind",
         {"nodes": 1000, "pods": 3000},
         "cpu_ms_per_bind",
         "ms",
         under=0.45,
-        more={"api_server_cpu_ms_per_pod": "ms of the API server a pod"},
+        more={"api_server_cpu_ms_per_pod": "ms of the API server per pod"},
     ),
     *(
         Row(
             "endtoend arrivals",
-            f"1,000 nodes, {rate} pods a second in gangs of 10, from created to bound",
+            f"1,000 nodes, {rate} pods per second in gangs of 10, from creation to bind",
             {"nodes": 1000, "pods_per_second": rate},
             "p99_ms",
             "ms (p99)",
@@ -366,7 +370,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "endtoend arrivals",
-        "the same at 100 pods a second, median",
+        "the same at 100 pods per second, median",
         {"nodes": 1000, "pods_per_second": 100},
         "p50_ms",
         "ms (median)",
@@ -383,7 +387,7 @@ ROWS: tuple[Row, ...] = (
             "times_bare_least": "in the best pair",
             "times_bare_most": "in the worst pair",
             "seconds": "s",
-            "writes_per_pod_until_running": "writes a pod",
+            "writes_per_pod_until_running": "writes per pod",
         },
     ),
 )

@@ -15,8 +15,8 @@ import grpc.aio
 from pumice.bench import clusters
 from pumice.bench.clusters import NAMESPACE, Size
 from pumice.bench.processes import core_process
-from pumice.bench.resting import waiting_gangs, with_hopeless
 from pumice.bench.results import Result, spread
+from pumice.bench.steady_state import waiting_gangs, with_unschedulable
 from pumice.bench.wire_adapter import BenchAdapter, connected, snapshot_of
 from pumice.bench.wire_clusters import labelled, upsert
 from pumice.core.deltas import ClusterObject
@@ -35,15 +35,15 @@ _OPTIONS = (
 )
 
 
-def asking(
+def queries(
     size: Size, questions: int = _QUESTIONS, gang_size: int = _GANG_SIZE, requests: int = _REQUESTS
 ) -> list[Result]:
-    """Explain of jobs and pods, and Schedule of a large gang."""
-    return asyncio.run(_asking(size, questions, gang_size, requests))
+    """Measures Explain of jobs and pods, and Schedule of a large gang."""
+    return asyncio.run(_queries(size, questions, gang_size, requests))
 
 
-async def _asking(size: Size, questions: int, gang_size: int, requests: int) -> list[Result]:
-    held = snapshot_of(labelled(with_hopeless(size, waiting_gangs(size))))
+async def _queries(size: Size, questions: int, gang_size: int, requests: int) -> list[Result]:
+    held = snapshot_of(labelled(with_unschedulable(size, waiting_gangs(size))))
     async with core_process() as core, connected(core.address) as adapter:
         await held.send(adapter)
         await held.end(adapter)
@@ -85,7 +85,7 @@ async def _changing_nodes(adapter: BenchAdapter, size: Size) -> AsyncIterator[No
 
 
 async def _explained(stub: Any, size: Size, questions: int) -> Result:
-    """The first requests come before the follower process has started."""
+    """Measures Explain; the first requests are sent before the replica has started."""
     jobs: list[float] = []
     pods: list[float] = []
     without_nodes = 0
@@ -106,8 +106,8 @@ async def _explained(stub: Any, size: Size, questions: int) -> Result:
         "without_nodes": without_nodes,
     }
     measured = (
-        "Explain of jobs and pods that fit nowhere, in turn, over a channel, while nodes change and "
-        "sessions go on; the first questions included, which are answered without a look at nodes"
+        "Explain of jobs and pods that fit on no node, alternately, over a channel, while nodes change "
+        "and sessions run; includes the first requests, whose answers do not cover nodes"
     )
     return Result("explain", measured, figures)
 
@@ -133,7 +133,7 @@ async def _scheduled(stub: Any, size: Size, gang_size: int, requests: int) -> Re
     }
     measured = (
         "Schedule of one gang on the live cluster, over a channel, while nodes change and sessions "
-        "go on; from the request to the whole answer"
+        "run; from the request to the complete response"
     )
     return Result("schedule", measured, figures)
 

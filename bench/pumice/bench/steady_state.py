@@ -23,47 +23,50 @@ _FULL = "full sessions, none skipped"
 
 
 def idle(size: Size) -> Result:
-    """Nothing changed, and everything runs."""
+    """Sessions without changes; all pods run."""
     engine = _settled(clusters.settled(size))
     found = sessions_after(engine, _ROUNDS, lambda _: ())
     return _result("idle", f"nothing changed; {_FULL}", size, found, {})
 
 
 def heartbeats(size: Size) -> Result:
-    """Nodes report their status before each session, each of them every ten seconds."""
+    """A tenth of the nodes report their status before each session."""
     engine = _settled(clusters.settled(size))
     nodes, background = [*engine.cache.nodes], Background(size.seed)
     count = max(1, size.nodes // _SECONDS_BETWEEN_REPORTS)
     found = sessions_after(engine, _ROUNDS, lambda n: background.heartbeats(nodes, count, n))
-    measured = f"a tenth of the nodes reported their status; {_FULL}; taken_in_ms is before them"
-    more = {"heartbeats": count, "taken_in_ms": round(1000 * statistics.median(found.taken_in), 3)}
+    measured = f"a tenth of the nodes reported their status; {_FULL}; apply_ms: the reports"
+    more = {
+        "heartbeats": count,
+        "apply_ms": round(1000 * statistics.median(found.apply_seconds), 3),
+    }
     return _result("heartbeats", measured, size, found, more)
 
 
-def hopeless(size: Size, profile: Profile = DEFAULT) -> Result:
-    """Nothing changed, and gangs wait that do not fit, or that their queue refuses."""
+def unschedulable(size: Size, profile: Profile = DEFAULT) -> Result:
+    """Sessions without changes; gangs wait because they do not fit or exceed their queue's quota."""
     pending, size = waiting_gangs(size), profile.sized(size)
-    waiting = with_refused if profile.refuses_gangs else with_hopeless
+    waiting = with_refused if profile.refuses_gangs else with_unschedulable
     engine = _settled(waiting(size, pending), profile)
     found = sessions_after(engine, _ROUNDS, lambda _: ())
     assert engine.can_skip(NOW_NS)
     asked = seconds(lambda: engine.can_skip(NOW_NS))
     measured = (
-        f"nothing changed, and gangs wait in vain; {_FULL}; skip_ms is what it takes to "
-        "find out that a session is not needed, which a core asks first"
+        f"no changes, and unschedulable gangs wait; {_FULL}; skip_ms: the check whether a session can "
+        "be skipped, which a core runs first"
     )
     more: dict[str, object] = {
         "configuration": profile.name,
         "pending_gangs": pending,
         "skip_ms": round(1000 * asked, 4),
     }
-    return _result("hopeless", measured, size, found, more)
+    return _result("unschedulable", measured, size, found, more)
 
 
 def freed(size: Size) -> Result:
-    """One node becomes empty before each session, and one of the waiting pods fits on it."""
+    """One node becomes empty before each session, and one waiting pod fits on it."""
     pending = waiting_gangs(size)
-    engine = _settled([*with_hopeless(size, pending), *_waiting_for_a_node(size, pending)])
+    engine = _settled([*with_unschedulable(size, pending), *_waiting_for_a_node(size, pending)])
     on_node: dict[str, list[Pod]] = {}
     for task in engine.cache.tasks.values():
         on_node.setdefault(task.pod.node_name, []).append(task.pod)
@@ -73,18 +76,18 @@ def freed(size: Size) -> Result:
             yield Upserted(replace(pod, phase=PodPhase.SUCCEEDED))
 
     found = sessions_after(engine, min(_ROUNDS, size.nodes), ended)
-    measured = f"all pods of a node ended, which one of the waiting jobs can use; {_FULL}"
+    measured = f"all pods of a node ended, and one waiting job fits on it; {_FULL}"
     more = {"pending_gangs": pending, "bound": found.bound}
     return _result("freed", measured, size, found, more)
 
 
 def churn(size: Size) -> Result:
-    """One pod was replaced."""
+    """One pod is replaced before each session."""
     return _churned("churn", size, 1)
 
 
 def churn_share(size: Size) -> Result:
-    """One percent of the pods was replaced."""
+    """One percent of the pods is replaced before each session."""
     return _churned("churn-share", size, max(1, size.pods // 100))
 
 
@@ -92,12 +95,12 @@ def _churned(bench: str, size: Size, count: int) -> Result:
     engine = _settled(clusters.settled(size))
     pods = [task.pod for task in list(engine.cache.tasks.values())[:count]]
     found = sessions_after(engine, _ROUNDS, lambda number: _turned_over(pods, number))
-    measured = f"pods went, and others came in their place; {_FULL}"
+    measured = f"pods were replaced by new ones; {_FULL}"
     return _result(bench, measured, size, found, {"changed": count, "bound": found.bound})
 
 
 def waiting_gangs(size: Size) -> int:
-    """A waiting gang for every five that run."""
+    """The number of waiting gangs: one for every five running gangs."""
     return max(1, size.jobs // 5)
 
 
@@ -108,7 +111,7 @@ def _settled(objects: Iterable[ClusterObject], profile: Profile = DEFAULT) -> En
     return engine
 
 
-def with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
+def with_unschedulable(size: Size, pending: int) -> Iterator[ClusterObject]:
     yield from clusters.settled(size)
     spec = clusters.spec_of(64_000, clusters.GIB)
     for number in range(pending):
@@ -117,7 +120,7 @@ def with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
 
 
 def with_refused(size: Size, pending: int) -> Iterator[ClusterObject]:
-    """Gangs in a queue that may have one core; every second one is not admitted yet."""
+    """Gangs in a queue whose capability is one core; every second gang is not admitted yet."""
     yield from clusters.settled(size)
     parent = "team-0" if size.queue_tree else ""
     limit = (("cpu", 1000),)
@@ -144,7 +147,7 @@ def _result(
     figures = {
         "nodes": size.nodes,
         "running": size.pods,
-        **size.setting,
+        **size.background_figures,
         **more,
         "sessions": len(sessions.times),
         **milliseconds(sessions.times),
@@ -154,7 +157,7 @@ def _result(
 
 
 def _turned_over(pods: list[Pod], number: int) -> Iterator[Delta]:
-    """Replaces each pod by a pending one."""
+    """Replaces each pod with a pending one."""
     for pod in pods:
         old = pod.uid if number == 0 else f"{pod.uid}-{number - 1}"
         yield Deleted(Pod, old)

@@ -286,3 +286,28 @@ async def test_a_reflector_without_a_watch_is_stale_after_a_minute(case: Case) -
     assert case.reflector.why_stale() == ""
     case.clock.time += 2
     assert case.reflector.why_stale() == "not watched for 61 s"
+
+
+async def test_a_watch_is_read_less_often_while_calls_are_slow(
+    case: Case, session: ApiSession
+) -> None:
+    pauses: list[float] = []
+    sleep = case.clock.sleep
+
+    async def slept(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    case.clock.sleep = slept  # type: ignore[method-assign]
+    case.start()
+    await until(lambda: case.watches == 1, "no watch")
+    case.api.put("nodes", node("n2"))
+    await until(lambda: "n2" in case.store.names, "the watch does not show n2")
+    assert not pauses
+    for _ in range(100):
+        session.durations.add_since(session._clock.now() - 0.06)
+    case.api.put("nodes", node("n3"))
+    await until(lambda: "n3" in case.store.names, "the watch does not show n3")
+    await until(lambda: bool(pauses), "no pause")
+    assert 0.01 < pauses[0] < 0.02
+    await case.stop()

@@ -31,6 +31,7 @@ from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.resources import resource_label
 from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.durations import RecentDurations
 from pumice.adapters.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -126,6 +127,7 @@ class ApiSession:
         self._retired: dict[asyncio.Task[None], aiohttp.ClientSession | ConnectionPool] = {}
         self._renewal: asyncio.Task[None] | None = None
         self._refresh_at = self._reload_at = 0.0
+        self.durations = RecentDurations(clock)
 
     @property
     def server(self) -> str:
@@ -214,7 +216,7 @@ class ApiSession:
         finally:
             self._metrics.observe(
                 "api_request_duration_seconds",
-                self._clock.now() - began,
+                self.durations.add_since(began),
                 method=method,
                 resource=resource_label(path),
                 code=code,

@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Final
 
 from pumice.adapters.runtime.clock import Clock, SystemClock
+from pumice.adapters.runtime.durations import RecentDurations
 
 # Time that statuses and events wait for binds without a gap.
 STATUSES_POSTPONED_SECONDS: Final = 3.0
@@ -24,8 +25,6 @@ EVENTS_POSTPONED_SECONDS: Final = 30.0
 # Events are not written in shorter gaps between binds: more binds follow in the next session.
 EVENT_GAP_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 1.0
-# The weight of the last apply call in the mean duration of apply calls.
-_LAST_CALL_WEIGHT: Final = 0.1
 
 
 class CallPriority(IntEnum):
@@ -75,16 +74,11 @@ class CallLimiter:
         self._applying_since = self._busy_since = 0.0
         self._applied_at = -EVENT_GAP_SECONDS
         self._waking: asyncio.Task[None] | None = None
-        # Number of apply calls so far, and the mean duration of the last ones.
+        # Number of apply calls so far, and the durations of the last ones.
         self.apply_count = 0
-        self._apply_seconds = 0.0
+        self.apply_durations = RecentDurations(self.clock)
         # Whether apply calls are about to request a slot.
         self.expects_apply: Callable[[], bool] = lambda: False
-
-    @property
-    def apply_seconds(self) -> float:
-        """The mean duration of recent apply calls; 0 while none is in flight."""
-        return self._apply_seconds if self._in_flight[CallPriority.APPLY] else 0.0
 
     @property
     def postpones_others(self) -> bool:
@@ -108,10 +102,6 @@ class CallLimiter:
             return False
         self._begin(priority)
         return True
-
-    def note_apply(self, seconds: float) -> None:
-        """Adds the duration of an apply call to the mean."""
-        self._apply_seconds += _LAST_CALL_WEIGHT * (seconds - self._apply_seconds)
 
     def release(self, priority: CallPriority) -> None:
         if priority is CallPriority.APPLY:
@@ -199,5 +189,5 @@ class _Hold:
 
     async def __aexit__(self, *_: object) -> None:
         if self._priority is CallPriority.APPLY:
-            self._limiter.note_apply(self._limiter.clock.now() - self._began)
+            self._limiter.apply_durations.add_since(self._began)
         self._limiter.release(self._priority)

@@ -300,7 +300,7 @@ class AdapterRuntime:
             self._options,
             self._clock,
             self.metrics,
-            lambda: self._limiter.apply_seconds,
+            lambda: self._limiter.apply_durations.mean,
         )
         self._stream = stream
         try:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from pumice.core.model.devices import ResourceClaim
 from pumice.core.model.integers import add_amount
+from pumice.core.model.quantities import THOUSAND, whole_units
 
 COUNT = "deviceclass/"
 _CAPACITY = ".deviceclass/"
-_THOUSAND = 1000
 
 # By class, amounts by name.
 ByClass = dict[str, dict[str, int]]
@@ -32,7 +32,7 @@ def by_class(amounts: Iterable[tuple[str, int]]) -> ByClass:
     found: ByClass = {}
     for name, amount in amounts:
         if class_ := class_of(name):
-            whole = -(-amount // _THOUSAND) * _THOUSAND if name.startswith(COUNT) else amount
+            whole = whole_units(amount) * THOUSAND if name.startswith(COUNT) else amount
             found.setdefault(class_, {})[name] = whole
     return found
 
@@ -46,7 +46,7 @@ def claimed_devices(claim: ResourceClaim) -> ByClass:
             continue
         class_ = wanted.device_class_name
         amounts = found.setdefault(class_, {})
-        _add(amounts, f"{COUNT}{class_}", wanted.count * _THOUSAND)
+        _add(amounts, f"{COUNT}{class_}", wanted.count * THOUSAND)
         for name, amount in wanted.capacity:
             _add(amounts, f"{name}{_CAPACITY}{class_}", wanted.count * amount)
     return found

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from pumice.core.cache.assumptions import Assumptions, BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
-from pumice.core.cache.device_offers import DeviceOffers
-from pumice.core.cache.devices import DeviceCache
+from pumice.core.cache.devices import DeviceCache, DeviceOffers
 from pumice.core.cache.entries import NodeEntry, offered_names
 from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.hyper_nodes import HyperNodeTree

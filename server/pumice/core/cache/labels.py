@@ -16,13 +16,11 @@ from pumice.core.model.selectors import (
     Operator,
     Requirement,
     Taint,
-    TaintEffect,
     Toleration,
 )
 
 _ABSENT = -1
 _NO_LABEL = ""
-_REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 class LabelColumn:
@@ -216,7 +214,7 @@ class NodeLabels:
             return np.zeros(0, dtype=np.bool_)
         refused = [
             any(
-                taint.effect in _REPELLING and not any(t.tolerates(taint) for t in tolerations)
+                taint.repels and not any(t.tolerates(taint) for t in tolerations)
                 for taint in taints
             )
             for taints in sets

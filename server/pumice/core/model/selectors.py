@@ -120,6 +120,11 @@ class Taint:
     value: str
     effect: TaintEffect
 
+    @property
+    def repels(self) -> bool:
+        """Whether no new pod may use the node unless it tolerates the taint."""
+        return self.effect in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+
 
 @dataclass(frozen=True, slots=True)
 class Toleration:

@@ -16,11 +16,11 @@ from pumice.core.plugins.capacity.accounts import (
     GateReservations,
     common_level,
     compare_shares,
+    tree_accounts,
     unrelated_accounts,
 )
 from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
-from pumice.core.plugins.capacity.tree import tree_accounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
 from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation

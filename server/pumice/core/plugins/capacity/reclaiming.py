@@ -8,8 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
-from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.plugins.capacity.tree import ROOT
+from pumice.core.plugins.capacity.accounts import ROOT, CapacityAccount
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.queues import QueueAccounts, request_of
 from pumice.core.session.session import Session

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import ContainerResources
+from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
     Annotations,
@@ -20,7 +21,6 @@ from pumice.core.plugins.deviceshare.cards import (
     cards_with_use,
     plain_int,
     plain_ints,
-    whole_units,
     with_shares,
 )
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
     Annotations,
@@ -23,7 +24,6 @@ from pumice.core.plugins.deviceshare.cards import (
     cards_with_use,
     plain_int,
     plain_ints,
-    whole_units,
     with_shares,
 )
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.plugins.deviceshare.cards import THOUSAND, Taken, plain_int
+from pumice.core.model.quantities import THOUSAND
+from pumice.core.plugins.deviceshare.cards import Taken, plain_int
 from pumice.core.plugins.deviceshare.device_config import ResourceNames
 
 # The whole card, in hundredths.

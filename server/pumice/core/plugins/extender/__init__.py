@@ -7,6 +7,7 @@ session uses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -15,17 +16,72 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import Arguments, PluginOptions
+from pumice.core.configuration import (
+    Argument,
+    Arguments,
+    Limit,
+    PluginOptions,
+    boolean,
+    duration,
+    text,
+    texts,
+)
 from pumice.core.model.fit import Refusal, refusals_by_row
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.extender.answers import EXTENDER, Answer, Answers
-from pumice.core.plugins.extender.arguments import ExtenderArguments
 from pumice.core.plugins.extender.bodies import job_body, node_body, queue_body, task_body
 from pumice.core.session.hooks import ABSTAIN, PERMIT, REJECT, EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
+
+_VERB = re.compile(r"extender\.(\w+)Verb")
+
+
+def _verb(point: str, meaning: str) -> Argument[str]:
+    return text(f"extender.{point}Verb", "", f"path that {meaning}")
+
+
+class ExtenderArguments(Arguments):
+    """Where the service is, and what it is asked."""
+
+    url = text(
+        "extender.urlPrefix",
+        "",
+        "address of the extender",
+        Limit(pattern=r"https?://[^\s?#]+", form="an address such as http://host:port"),
+    )
+    timeout_ns = duration(
+        "extender.httpTimeout", "1s", "time for one answer", Limit(above=0, at_most=60)
+    )
+    ignorable = boolean(
+        "extender.ignorable", "continues without the extender when it fails", default=False
+    )
+    managed = texts(
+        "extender.managedResources", "only pods that ask for one of these concern the extender"
+    )
+    on_session_open = _verb("onSessionOpen", "receives jobs, nodes and queues when a session opens")
+    on_session_close = _verb("onSessionClose", "is called when a session ends")
+    predicate = _verb("predicate", "says whether a pod may use a node")
+    prioritize = _verb("prioritize", "scores nodes")
+    preemptable = _verb("preemptable", "says which pods preempt may evict")
+    reclaimable = _verb("reclaimable", "says which pods reclaim may evict")
+    queue_overused = _verb("queueOverused", "says whether a queue has reached its share")
+    job_enqueueable = _verb("jobEnqueueable", "says whether a job is admitted")
+    job_enqueued = _verb("jobEnqueued", "receives admitted jobs")
+    job_ready = _verb("jobReady", "says whether enough pods of a job are placed")
+    allocate = _verb("allocateFunc", "says whether a placement is allowed")
+    deallocate = _verb("deallocateFunc", "receives pods whose placement ends")
+
+    def verbs(self) -> dict[str, str]:
+        """The paths that are given, by the point at which they are called."""
+        return {
+            found[1]: path
+            for key, value in self.items()
+            if (found := _VERB.fullmatch(key)) and (path := str(value).strip("/"))
+        }
+
 
 WAITING = "the extender has not answered yet"
 NOT_SCORED = "the extender has not scored the nodes"

@@ -21,8 +21,7 @@ from pumice.core.configuration import (
 )
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import CPU, MEMORY, Resources
-from pumice.core.plugins.network_topology.amounts import DomainAmounts
-from pumice.core.plugins.network_topology.nodes import NodeCloseness, TierScores
+from pumice.core.plugins.network_topology.scores import DomainAmounts, NodeCloseness, TierScores
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import CandidateTerms, DomainScore, Parts, PlainRule

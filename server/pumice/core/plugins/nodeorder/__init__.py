@@ -8,8 +8,11 @@ from typing import ClassVar
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, Limit, PluginOptions, integer
 from pumice.core.model.memo import Memo
-from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
-from pumice.core.plugins.nodeorder.preferences import ImageLocality, NodePreferences
+from pumice.core.plugins.nodeorder.preferences import (
+    ImageLocality,
+    InterPodPreferences,
+    NodePreferences,
+)
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.feasibility.terms import AmountScore

@@ -12,8 +12,7 @@ from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
-from pumice.core.plugins.numa_aware.alignment import SINGLE
-from pumice.core.plugins.numa_aware.layout import write_cpus
+from pumice.core.plugins.numa_aware.alignment import SINGLE, write_cpus
 from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores

@@ -13,8 +13,17 @@ from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.memo import Memo
 from pumice.core.model.topology import NumaTopology
-from pumice.core.plugins.numa_aware.alignment import BEST_EFFORT, RESTRICTED, SINGLE, align
-from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
+from pumice.core.plugins.numa_aware.alignment import (
+    BEST_EFFORT,
+    RESTRICTED,
+    SINGLE,
+    Layout,
+    align,
+    bits,
+    layout_of,
+    numbers_in,
+    read_cpus,
+)
 from pumice.core.session.feasibility.rows import NodeRows
 
 CPUS = "pumice.sh/numa-cpus"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.device_catalog import DeviceCatalog, DeviceId
-from pumice.core.cache.extended_resources import ExtendedClaim, claim_name
+from pumice.core.cache.devices import ExtendedClaim, claim_name
 from pumice.core.cache.tasks import Task
 from pumice.core.cel import compiled
 from pumice.core.model.devices import (
@@ -24,10 +24,10 @@ from pumice.core.model.memo import Memo, Versioned
 from pumice.core.plugins.predicates.allocator import (
     CANNOT_ALLOCATE,
     Allocator,
+    DevicesInUse,
     Found,
     UndecidedError,
 )
-from pumice.core.plugins.predicates.device_supply import DevicesInUse
 from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"

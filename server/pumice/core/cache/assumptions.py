@@ -1,6 +1,7 @@
 """Decisions that the cluster does not show yet, and what follows from failed ones.
 
-A job waits after failed binds. A gang is broken when some of its members were bound and others were not.
+After failed binds, a job is left out for a while. A gang is broken when some of its members were
+bound and others were not.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from pumice.core.decisions import Bind, Decision
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import ReasonCode
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import BINDING, BOUND, RELEASING, RUNNING, TaskStatus
 
-# Names of their own: Python 3.11 is slow to find members of enumerations.
-_BINDING, _RELEASING = TaskStatus.BINDING, TaskStatus.RELEASING
 _NO_ANNOTATIONS: tuple[tuple[str, str], ...] = ()
 _SECOND_NS = 1_000_000_000
 _LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
-# A job waits after this many failures in a row.
+# A job is left out after this many failures in a row.
 _FAILURES_BEFORE_COOL_DOWN = 2
 
 
@@ -37,19 +36,20 @@ class Assumption:
     since_ns: int
     # What the bind adds to the pod.
     annotations: tuple[tuple[str, str], ...] = ()
-    # The adapter reports it done; the pod does not show it yet.
+    # The adapter has reported that the decision is applied; the pod does not show it yet.
     applied: bool = False
-    # It took too long: the next update of the pod closes it.
+    # The result took too long: the next update of the pod closes the assumption.
     expired: bool = False
 
 
 @dataclass(slots=True)
 class CoolDown:
-    """Sessions in a row whose binds of a job failed, and until when it is left out."""
+    """How many sessions in a row failed to bind a job, and until when the job is left out."""
 
     failures: int = 0
     until_ns: int = 0
-    # When the decision was made that failed last, and for which node: a gang fails once.
+    # The time and the node of the last failed decision. The binds of a gang, which are decided at
+    # the same time, count as one failure.
     decided_ns: int = -1
     node_name: str = ""
     code: ReasonCode = ReasonCode.COOLING_DOWN
@@ -71,7 +71,7 @@ class Assumptions:
         return len(self._by_pod)
 
     def open(self, *assumptions: Assumption) -> None:
-        """Each ends what was assumed about its pod before."""
+        """Opens assumptions; each replaces an earlier assumption about its pod."""
         for assumption in assumptions:
             uid = assumption.pod_uid
             if uid in self._by_pod:
@@ -85,9 +85,9 @@ class Assumptions:
         """Opens an assumption for each decision about one of these tasks."""
         made = []
         for decision in decisions:
-            uid, status, added = decision.uid, _RELEASING, _NO_ANNOTATIONS
+            uid, status, added = decision.uid, RELEASING, _NO_ANNOTATIONS
             if isinstance(decision, Bind):
-                status, added = _BINDING, decision.annotations
+                status, added = BINDING, decision.annotations
             job_id, node = tasks[uid].job_id, decision.node
             made.append(Assumption(decision.id, uid, job_id, status, node, now_ns, added))
         self.open(*made)
@@ -117,7 +117,7 @@ class Assumptions:
         if assumed.expired:
             self.close(assumed)
             return None
-        if assumed.status is TaskStatus.BINDING:
+        if assumed.status is BINDING:
             if not pod.node_name and not pod.terminating:
                 return assumed.status, assumed.node_name
             if pod.node_name == assumed.node_name:
@@ -137,7 +137,10 @@ class Assumptions:
         return assumed is not None and assumed.expired
 
     def expire(self, before_ns: int, now_ns: int) -> list[Assumption]:
-        """Assumptions made before a time; each is returned again only after the same time has passed."""
+        """Marks the assumptions made before a time as expired, and returns them.
+
+        The age of an expired assumption is counted anew, so that it is not returned every time.
+        """
         old = [a for a in self._by_pod.values() if a.since_ns < before_ns]
         for assumption in old:
             assumption.expired = True
@@ -145,7 +148,7 @@ class Assumptions:
         return old
 
     def not_among(self, decision_ids: Collection[str]) -> list[Assumption]:
-        """Open decisions that the adapter neither holds nor has reported done."""
+        """Open decisions that the adapter neither holds nor has reported as applied."""
         return [
             a for a in self._by_pod.values() if not a.applied and a.decision_id not in decision_ids
         ]
@@ -162,7 +165,7 @@ class Assumptions:
         code: ReasonCode = ReasonCode.COOLING_DOWN,
         job_id: str = "",
     ) -> None:
-        """Counts a failure against a job: the pod's own, unless another one is named."""
+        """Counts a failure of a job: the job of the pod, unless another one is named."""
         state = self._cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
         if state.decided_ns == assumed.since_ns:
             return
@@ -174,14 +177,14 @@ class Assumptions:
             state.start(now_ns)
 
     def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
-        """Leaves a job out for a while at once, and for longer each time in a row."""
+        """Leaves a job out at once, each time in a row for longer."""
         state = self._cool_downs.setdefault(job_id, CoolDown())
         state.code = code
         state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
         state.start(now_ns)
 
     def end_cool_down(self, job_id: str) -> None:
-        """The job has changed, or is gone."""
+        """Forgets the failures of a job that has changed or is gone."""
         self._cool_downs.pop(job_id, None)
 
     def node_changed(self, node_name: str) -> None:
@@ -205,12 +208,12 @@ class Assumptions:
         return min(times, default=None)
 
 
-# A gang that was whole once has another phase, and may be short for other reasons.
+# A gang that was complete once has another phase, and may lack members for other reasons.
 _NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
 
 
 class BrokenGangs:
-    """Suspects are added when a decision fails; each session checks whether they are broken."""
+    """Gangs that may be broken, because a decision failed; each session checks them."""
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
@@ -221,7 +224,7 @@ class BrokenGangs:
             self._since.setdefault(job_id, now_ns)
 
     def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
-        """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
+        """The broken jobs, and since when; other suspects are forgotten.
 
         With ``search`` all jobs are checked once, because only the cluster shows what a former core
         or adapter left half done. A gang that is being evicted, or was never meant to be whole, looks
@@ -241,7 +244,7 @@ class BrokenGangs:
         return dict(self._since)
 
     def snapshot(self) -> tuple[tuple[tuple[str, int], ...], bool]:
-        """The suspects and since when, and whether all jobs were looked at."""
+        """The suspects, since when they are suspects, and whether all jobs were checked once."""
         return tuple(sorted(self._since.items())), self._scanned
 
     def restore(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
@@ -255,4 +258,4 @@ class BrokenGangs:
 
 
 def is_broken(job: Job) -> bool:
-    return bool(job.index.count(TaskStatus.BOUND, TaskStatus.RUNNING)) and not job.is_ready
+    return bool(job.index.count(BOUND, RUNNING)) and not job.is_ready

@@ -1,12 +1,13 @@
-"""What claims ask for, as queues count it: devices of a class, and amounts of their capacities.
+"""Devices that claims ask for, in the resources and units that queues use.
 
-Names and amounts are those of queues: ``deviceclass/<class>`` is a number of devices and
-``<capacity>.deviceclass/<class>`` an amount that is the sum over devices, both in thousandths.
+``deviceclass/<class>`` is a number of devices, and ``<capacity>.deviceclass/<class>`` is the sum of
+a capacity over devices; both are in thousandths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from pumice.core.model.devices import ResourceClaim
 from pumice.core.model.integers import add_amount
@@ -15,12 +16,12 @@ from pumice.core.model.quantities import THOUSAND, whole_units
 COUNT = "deviceclass/"
 _CAPACITY = ".deviceclass/"
 
-# By class, amounts by name.
+# Class -> resource -> amount.
 ByClass = dict[str, dict[str, int]]
 
 
 def class_of(resource: str) -> str:
-    """The device class that a resource of a queue is about; empty: none."""
+    """The device class in the name of a queue's resource; empty where there is none."""
     capacity, _, of_capacity = resource.partition(_CAPACITY)
     if capacity and of_capacity:
         return of_capacity
@@ -38,7 +39,7 @@ def by_class(amounts: Iterable[tuple[str, int]]) -> ByClass:
 
 
 def claimed_devices(claim: ResourceClaim) -> ByClass:
-    """Requests with alternatives, and for all devices, are not counted, as in Volcano."""
+    """What a claim asks for; as in Volcano, without requests for alternatives or for all devices."""
     found: ByClass = {}
     for request in claim.requests:
         wanted = request.exactly
@@ -56,19 +57,15 @@ def _add(amounts: dict[str, int], name: str, amount: int) -> None:
     amounts[name] = amounts.get(name, 0) + amount
 
 
+@dataclass(slots=True, eq=False)
 class ClaimedAmounts:
-    """Amounts of all claims that some tasks use; a claim of several tasks counts once."""
+    """The amounts of the claims that some tasks use; a claim of several tasks counts once."""
 
-    __slots__ = ("_users", "amounts")
-
-    def __init__(self) -> None:
-        self.amounts: dict[str, int] = {}
-        self._users: dict[str, int] = {}
+    amounts: dict[str, int] = field(default_factory=dict)
+    _users: dict[str, int] = field(default_factory=dict)
 
     def clone(self) -> ClaimedAmounts:
-        copy = ClaimedAmounts()
-        copy.amounts, copy._users = {**self.amounts}, {**self._users}
-        return copy
+        return ClaimedAmounts({**self.amounts}, {**self._users})
 
     def counts(self, claim: ResourceClaim) -> bool:
         return claim.key in self._users

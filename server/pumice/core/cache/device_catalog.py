@@ -29,11 +29,11 @@ class PooledDevice:
 
     id: DeviceId
     device: Device
-    # Exactly one of these three says where it is.
+    # One of these three says which nodes reach the device.
     node_name: str
     node_terms: tuple[NodeSelectorTerm, ...] | None
     all_nodes: bool
-    # What it takes of counters that it shares with other devices of the pool.
+    # The amounts that it takes of counters, which the devices of the pool share.
     consumes: tuple[tuple[CounterId, int], ...]
     variables: Mapping[str, object]
 
@@ -71,7 +71,7 @@ class DeviceCatalog:
             self.shared.append(device)
 
     def matches(self, expression: str, device: PooledDevice) -> bool | str:
-        """Whether an expression holds for a device; a text: it cannot be evaluated."""
+        """Whether an expression holds for a device; a text says why it cannot be evaluated."""
         key = (expression, device.id)
         known = self._verdicts.get(key)
         if known is None:
@@ -123,7 +123,7 @@ _EMPTY = MapValue({})
 
 
 def _variable(driver: str, device: Device) -> MapValue:
-    """The device as expressions see it."""
+    """The variable ``device`` of selectors."""
     amounts = {
         name: Quantity(Fraction(capacity.value, THOUSAND))
         for name, capacity in device.capacity.items()
@@ -149,7 +149,7 @@ def _value(value: AttributeValue) -> object:
 
 
 def _by_domain(values: Mapping[str, object]) -> MapValue:
-    """Qualified names as two maps; an unknown domain is empty."""
+    """Values of qualified names by domain and name; an unknown domain is empty."""
     domains: dict[object, dict[object, object]] = {}
     for name, value in values.items():
         domain, _, own = name.rpartition("/")
@@ -161,9 +161,9 @@ def _by_domain(values: Mapping[str, object]) -> MapValue:
 def consumed_capacity(
     wanted: DeviceSubRequest, device: Device, driver: str
 ) -> Mapping[str, int] | None:
-    """The amount of every capacity that the request takes; None: it asks for what is not there.
+    """The amount of every capacity that the request takes; None: the device cannot serve it.
 
-    A capacity that is not requested is taken by default, or as a whole.
+    Of a capacity that is not requested, the request takes the default, or all of it.
     """
     asked = {name if "/" in name else f"{driver}/{name}": value for name, value in wanted.capacity}
     if not asked.keys() <= device.capacity.keys() or any(amount < 0 for amount in asked.values()):
@@ -185,7 +185,7 @@ def _amount(asked: int | None, capacity: DeviceCapacity) -> int:
         return asked
     if policy.minimum is not None:
         return _in_range(asked, policy.minimum, policy.step)
-    # The smallest valid value that is enough.
+    # The smallest valid value that is large enough.
     return next((value for value in policy.valid_values if asked <= value), asked)
 
 

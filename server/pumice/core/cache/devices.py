@@ -44,7 +44,7 @@ class DeviceCache:
         self.catalog = Versioned(lambda: slices.version, lambda: DeviceCatalog(slices)).get
 
     def updated(self, claim: ResourceClaim, *, gone: bool) -> None:
-        """A reservation ends when the claim shows its devices, or is gone."""
+        """Ends the reservation of a claim that shows its devices, or is gone."""
         self.ledger.updated(claim.key if gone or claim.allocation is not None else "")
 
     def claims_of(self, task: Task) -> list[ResourceClaim]:
@@ -100,7 +100,7 @@ class ExtendedResources:
 
 
 def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """Of several classes that name one resource, the newest has it."""
+    """Classes by the resource that they name; of several the newest."""
     ordered = sorted(classes, key=lambda c: (-c.creation_time_ns, c.name))
     found = {c.extended_resource_name: c.name for c in reversed(ordered)}
     found.pop("", None)
@@ -108,7 +108,7 @@ def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
 
 
 def claim_name(pod: Pod) -> str:
-    """One pod has one such claim: after a restart it is found again by its name."""
+    """The name of a pod's claim for extended resources; a restarted core finds the claim by it."""
     base = f"{pod.name}-extended-resources-"[:_LONGEST_BASE]
     return base + sha256(pod.uid.encode()).hexdigest()[:_SUFFIX]
 
@@ -116,7 +116,8 @@ def claim_name(pod: Pod) -> str:
 class _Wanted:
     """Requests of a pod's containers for one extended resource, as Kubernetes makes them.
 
-    Init containers that end use the devices of later containers, and share what they need beyond.
+    Init containers that end use the devices of later containers. If they need more devices, they
+    share one further request.
     """
 
     def __init__(self, containers: Sequence[ContainerResources], resource: str) -> None:
@@ -165,15 +166,15 @@ class _Wanted:
         self.mappings.append(RequestMapping(name, self._resource, request))
 
 
-# Pods that can share a device of which none takes anything.
+# The number of pods that can share a device if none of them takes any of its capacity.
 _MANY = 10_000
 
 
 class DeviceOffers:
     """Counts the devices of each class that nodes reach.
 
-    The count is an upper bound: a device that several nodes reach counts on each of them, and
-    claims may hold some. Which devices are free is found when a pod is placed.
+    The count is an upper bound: a device counts on every node that reaches it, even while a claim
+    has it. The search at the placement of a pod finds out which devices are free.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class DeviceOffers:
         self._offering: dict[str, dict[str, int]] = {}
 
     def update(self) -> None:
-        """Tells the table what nodes offer now; its rows are in order."""
+        """Tells the node table what nodes offer now; the table is settled."""
         if not len(self._devices.classes) and not self._offering:
             return
         table, devices = self._table, self._devices
@@ -207,7 +208,7 @@ class DeviceOffers:
         self._offering = found
 
     def _resources(self) -> list[str]:
-        """Those that classes name, and of the others those that pods ask for."""
+        """The extended resources that classes name, and the implicit ones that pods ask for."""
         extended = self._devices.extended
         asked = {
             name
@@ -239,7 +240,7 @@ class DeviceOffers:
 
 
 def _pods_with(device: PooledDevice) -> int:
-    """How many pods can have the device at the same time, each without saying how much of it."""
+    """How many pods can share the device, if each takes the default of its capacities."""
     if any(mark.taint.repels for mark in device.device.taints):
         return 0
     if not device.device.allows_sharing:

@@ -10,7 +10,7 @@ from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
 
 _LONGEST_READABLE_ID = 128
-# Letters and digits that cannot spell words, and the way Kubernetes encodes a number with them.
+# The characters that Kubernetes uses in generated names.
 _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -33,7 +33,7 @@ class SubJob:
 
     @property
     def short(self) -> int:
-        """How many more tasks it takes to be ready; below zero: it has some to spare."""
+        """The number of further tasks that it needs to be ready; negative: it has more than it needs."""
         index = self.index
         return self.min_available - index.ready_count - index.pending_best_effort
 
@@ -53,7 +53,7 @@ class SubJob:
 
 
 def match_values(policy: SubGroupPolicy, pod: Pod) -> tuple[str, ...]:
-    """The label values that name the pod's sub-group; empty when the policy leaves it alone."""
+    """The label values that identify the pod's sub-group; empty: the policy does not apply."""
     if policy.selector is not None and not policy.selector.matches(pod.labels):
         return ()
     values = tuple(pod.labels.get(key, "") for key in policy.match_label_keys)

@@ -180,18 +180,11 @@ class Resources:
 
     def names_above_for(self, limit: Resources, request: Resources) -> list[str]:
         """The requested dimensions in which this is more than the limit, without tolerance."""
-        above = []
-        if request.milli_cpu > 0 and self.milli_cpu > limit.milli_cpu:
-            above.append(CPU)
-        if request.memory > 0 and self.memory > limit.memory:
-            above.append(MEMORY)
-        if self.scalars:
-            above += [
-                name
-                for name, amount in sorted(request.scalars.items())
-                if name != PODS and amount > 0 and self.get(name) > limit.get(name)
-            ]
-        return above
+        return [
+            name
+            for name, amount in request.items()
+            if name != PODS and amount > 0 and self.get(name) > limit.get(name)
+        ]
 
     def has_room_for(self, extra: Resources, limit: Resources) -> bool:
         """Whether this and the extra stay within the limit in all that the extra asks for.

@@ -40,7 +40,9 @@ class GangPlugin:
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = MissingTasks(missing_tasks)
         hooks.lasts[self.name] = lambda _point: True
-        hooks.job_pipelined[self.name] = MissingVote(missing_waiting_tasks)
+        hooks.job_pipelined[self.name] = MissingVote(
+            lambda job: missing_tasks(job, with_pipelined=True)
+        )
         hooks.sub_job_ready[self.name] = MissingTasks(lambda sub_job: sub_job.short)
         hooks.sub_job_pipelined[self.name] = MissingVote(
             lambda sub_job: sub_job.short - sub_job.index.waiting_count
@@ -101,25 +103,22 @@ class GangPlugin:
         return unschedulable(session, "NotEnoughResources", message)
 
 
-def missing_tasks(job: Job) -> int:
-    """How many more tasks the gang needs at least; 0 or less: it is ready."""
-    missing = job.min_available - job.index.ready_count - job.index.pending_best_effort
-    if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
-        return missing
-    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_ready)
-    return missing if job.has_roles(best_effort=True) and not any(short) else 1
+def missing_tasks(job: Job, *, with_pipelined: bool = False) -> int:
+    """How many more tasks the gang needs at least; 0 or less: it needs none.
 
-
-def missing_waiting_tasks(job: Job) -> int:
-    """The same where pipelined tasks count like placed ones."""
+    Pipelined tasks count like placed ones on request.
+    """
     index = job.index
-    placed = index.ready_count + index.pending_best_effort + index.waiting_count
-    missing = job.min_available - placed
+    missing = job.min_available - index.ready_count - index.pending_best_effort
+    if with_pipelined:
+        missing -= index.waiting_count
     if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
         return missing
-    has_roles = job.has_roles(TaskStatus.PIPELINED, best_effort=True)
-    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
-    return missing if has_roles and not any(short) else 1
+    more = (TaskStatus.PIPELINED,) if with_pipelined else ()
+    short = _missing_sub_jobs(
+        job, lambda sub_job: sub_job.is_pipelined if with_pipelined else sub_job.is_ready
+    )
+    return missing if job.has_roles(*more, best_effort=True) and not any(short) else 1
 
 
 def _surplus(job: Job) -> int:

@@ -1,4 +1,4 @@
-"""Why nodes refuse a task: by node for searches, as counts for messages."""
+"""Refusals of a task by nodes, as masks for searches and as counts for messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Refusal:
     reason: str
     # By row of the node table: True where refused.
     rows: Mask
-    # No eviction could change it.
+    # Whether no eviction could change it.
     unresolvable: bool
 
 
@@ -45,13 +45,13 @@ def refusals_by_row(found: Mapping[tuple[str, bool], list[int]], count: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why no node takes a task."""
+    """Why no node is feasible for a task."""
 
     node_count: int
     counts: tuple[tuple[str, int], ...] = ()
     # Rows where no eviction could help; None: nowhere.
     unresolvable: Mask | None = None
-    # Said instead of the node count.
+    # A text that replaces the node count.
     message: str = ""
     hyper_node: str = ""
 

@@ -1,4 +1,4 @@
-"""gang: a job starts with its minimum of tasks, or not at all."""
+"""gang: a job starts with its minimum of tasks, or not at all; evictions leave it the minimum."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GangPlugin:
         return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=least)
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Only what a job has above its minimum may go, counted in the order of candidates."""
+        """Candidates that their jobs have above the minimum, counted in the order of candidates."""
         left: dict[str, int] = {}
         victims = []
         for task in candidates:
@@ -127,7 +127,7 @@ def _surplus(job: Job) -> int:
 
 
 def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
-    """The policies that too few sub-jobs count for, with how many do and how many must."""
+    """The policies with too few sub-jobs that count, with the actual and the required number."""
     if not any(job.min_sub_jobs.values()):
         return
     numbers = Counter(sub_job.group_id for sub_job in job.sub_jobs.values() if counts(sub_job))
@@ -142,7 +142,7 @@ def _could_have_been_placed(job: Job) -> int:
 
 
 def _only_waits_for_the_end(job: Job) -> bool:
-    """Whether the job is only finishing: tasks are being released and none is pending."""
+    """Whether the job is finishing: some tasks are being released, and none is pending."""
     index = job.index
     return (
         index.releasing_scheduled_count > 0

@@ -1,4 +1,9 @@
-"""task-topology: places the roles of a job near to each other, or apart."""
+"""task-topology: places the roles of a job near to each other, or apart.
+
+Annotations of the PodGroup say which roles attract and repel each other. The tasks of a job are
+divided into buckets, which should each be on one node. The plugin orders tasks by bucket, and scores
+nodes by how much of a bucket they can take.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ class TaskTopologyArguments(Arguments):
 
 
 class TaskTopologyPlugin:
-    """Divides the tasks of a job into buckets, and prefers nodes that take much of a bucket."""
+    """Divides the tasks of a job into buckets, and prefers nodes with room for much of a bucket."""
 
     name: ClassVar[str] = "task-topology"
     arguments: ClassVar[type[Arguments]] = TaskTopologyArguments
@@ -73,7 +78,7 @@ class TaskTopologyPlugin:
             return -1 if other is None else 1
         if left.job_id != right.job_id or mine is None or other is None:
             return 0
-        # Large buckets first. This changes while tasks are placed, so that it cannot be a key.
+        # Large buckets first. Their sizes change while tasks are placed, so that this is no sort key.
         if len(mine.pending) != len(other.pending):
             return len(other.pending) - len(mine.pending)
         if mine is not other:
@@ -98,7 +103,7 @@ class TaskTopologyPlugin:
         return np.where(self._has_room(task.request, room, 0.0), scores, 0.0)
 
     def _base(self, task: Task, job: JobBuckets, bucket: Bucket, rows: Rows) -> Floats:
-        """By row: tasks of the bucket that are there, less those placed there that repel it."""
+        """By row: the tasks of the bucket that are there, minus the placed tasks that repel the role."""
         counts: Floats = np.zeros(len(self._table))
         repulsion, role = job.topology.repulsion, role_of(task)
         repelled = [(node, -repulsion(role, roles)) for node, roles in job.placed.items()]
@@ -109,7 +114,7 @@ class TaskTopologyPlugin:
         return counts[rows]
 
     def _left_out(self, task: Task, bucket: Bucket, room: Floats) -> Floats:
-        """By row: how many pending tasks of the bucket must stay out for the rest to fit."""
+        """By row: the number of pending tasks of the bucket for which there is no room."""
         left_out: Floats = np.zeros(room.shape[1])
         tight = ~self._has_room(bucket.request, room, EPSILON)
         if not tight.any():
@@ -126,7 +131,7 @@ class TaskTopologyPlugin:
         return left_out
 
     def _has_room(self, request: Resources, room: Floats, tolerance: float) -> Mask:
-        """Which columns of the room take the request; what a node does not offer is none of it."""
+        """By row: whether the request fits; a resource that no node offers does not."""
         fits: Mask = np.ones(room.shape[1], dtype=np.bool_)
         for name, amount in request.items():
             column = self._table.column_of(name)
@@ -148,7 +153,7 @@ Groups = list[list[str]]
 
 
 def role_of(task: Task) -> str:
-    """The role as the annotation says; a label does not count here."""
+    """The role in the annotation; a label does not count here."""
     return task.pod.annotations.get(_ROLE, "")
 
 
@@ -156,16 +161,16 @@ def role_of(task: Task) -> str:
 class TaskTopology:
     """Which roles of a job attract and repel each other."""
 
-    # Pairs of roles, in both orders; a role with itself where it attracts or repels itself.
+    # Pairs of roles, in both orders; a role can attract or repel itself.
     near: set[tuple[str, str]] = field(default_factory=set)
     away: set[tuple[str, str]] = field(default_factory=set)
-    # Roles that are named in a group, by what they are named for.
+    # The highest priority of a role, over the groups that name it.
     priorities: dict[str, int] = field(default_factory=dict)
     orders: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job: Job) -> TaskTopology | None:
-        """None: the job has no topology, or one that names unknown roles or a role twice."""
+        """The topology of a job; None: it has none, or it names unknown roles or a role twice."""
         annotations = {} if job.group is None else job.group.annotations
         if not {AFFINITY, ANTI_AFFINITY, TASK_ORDER}.intersection(annotations):
             return None
@@ -196,14 +201,14 @@ class TaskTopology:
         return self.orders.get(role, 0), self.priorities.get(role, 0)
 
     def affinity(self, role: str, roles: Mapping[str, int]) -> int:
-        """How many of these tasks attract a role, less those that repel it."""
+        """The number of these tasks that attract a role, minus those that repel it."""
         return sum(
             count * ((role, other) in self.near) - count * ((role, other) in self.away)
             for other, count in roles.items()
         )
 
     def repulsion(self, role: str, roles: Mapping[str, int]) -> int:
-        """How many of these tasks repel a role."""
+        """The number of these tasks that repel a role."""
         return sum(count for other, count in roles.items() if (role, other) in self.away)
 
 
@@ -233,7 +238,7 @@ class Bucket:
         self.request = Resources()
         self.roles, self.on_node = Counter[str](), Counter[str]()
         self.bound = 0
-        # What its pending tasks ask for, as one number.
+        # The sum of what its pending tasks request, over all resources.
         self.load = 0.0
 
     def add(self, role: str, task: Task) -> None:
@@ -246,7 +251,7 @@ class Bucket:
         self.load += _load(task.request)
 
     def place(self, task: Task) -> None:
-        """A task was placed in this session; Volcano does not notice when that is undone."""
+        """Counts a task as placed; as in Volcano, an undone placement still counts."""
         if self.pending.pop(task.uid, None) is not None:
             self.request.subtract(task.request)
             self.load -= _load(task.request)
@@ -262,14 +267,14 @@ class Bucket:
 
 
 class JobBuckets:
-    """The buckets of one job, and what this session has placed of it."""
+    """The buckets of one job, and the tasks of it that this session has placed."""
 
     def __init__(self, job: Job, topology: TaskTopology) -> None:
         self.topology = topology
         self._buckets: list[Bucket] = []
         self._of_task: dict[str, Bucket] = {}
         self.max_size = 0
-        # By node: tasks that this session has placed there, by role.
+        # The number of tasks that this session has placed, by node and role.
         self.placed: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._build([task for task in job.index if _has_place(task, topology)])
 
@@ -289,7 +294,7 @@ class JobBuckets:
             self.max_size = max(self.max_size, bucket.size)
 
     def _building_key(self, task: Task) -> tuple[int, str, int, int, str, str]:
-        """Tasks that are on nodes first, then by role and name."""
+        """Orders tasks on nodes first, then by role and name."""
         if task.node_name:
             return (0, task.node_name, 0, 0, task.name, task.uid)
         order, priority = self.topology.rank(role_of(task))
@@ -301,7 +306,7 @@ class JobBuckets:
         return bucket
 
     def _best_for(self, role: str) -> Bucket | None:
-        """The bucket with the highest affinity, of equals the one that asks for least."""
+        """The bucket with the highest affinity; of equals, the one that requests least."""
         best, highest = None, 0
         for bucket in self._buckets:
             affinity = self.topology.affinity(role, bucket.roles)
@@ -323,11 +328,11 @@ class JobBuckets:
 
 
 def _load(request: Resources) -> float:
-    """Volcano's sum over all resources: millicores, mebibytes, and scalars as they are."""
+    """Volcano's sum over all resources, of millicores, mebibytes and scalars."""
     load = float(request.milli_cpu + request.memory / _MIB)
     return load + sum(request.volcano_scalars().values())
 
 
 def _has_place(task: Task, topology: TaskTopology) -> bool:
-    """Whether the task belongs to a bucket: a group names its role."""
+    """Whether the task belongs into a bucket, because a group names its role."""
     return bool(role_of(task)) and role_of(task) in topology.priorities

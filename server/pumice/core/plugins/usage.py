@@ -99,7 +99,7 @@ class UsagePlugin:
         self._limits = (float(arguments.thresholds.cpu), float(arguments.thresholds.memory))
         self._estimator = Estimator(arguments.estimator)
         self._loads: Loads | None = None
-        # By row, once they were asked for.
+        # By row; None: not computed yet.
         self._scores: Scores | None = None
 
     def open(self, session: Session) -> None:
@@ -113,7 +113,7 @@ class UsagePlugin:
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When the first figure becomes too old to be used."""
+        """When the first figure becomes too old."""
         return self._figures.first_expiry_ns()
 
     def _refusals(self, _: TaskClass, __: Hashable) -> list[Refusal]:
@@ -126,7 +126,7 @@ class UsagePlugin:
         ]
 
     def _score(self, _: Task, rows: Rows) -> Scores | None:
-        """The same for every task; a placement changes the score of one node."""
+        """The scores are the same for every task; a placement changes the score of one node."""
         if not sum(self._weights):
             return None
         changed = self._loaded().take_changed()
@@ -161,7 +161,7 @@ class UsagePlugin:
 
 
 class Estimator:
-    """How the load of a pod follows from its requests and limits."""
+    """Estimates the load of a pod from its requests and limits."""
 
     def __init__(self, arguments: EstimatorArguments) -> None:
         self._request_ratio, self._burst_ratio = arguments.request_ratio, arguments.burst_ratio
@@ -172,7 +172,7 @@ class Estimator:
         self._memory = _amount(arguments.best_effort_memory, 1, bare=_MIB)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
-        """Millicores and bytes of a pod on a node with this load, from 0 to 1."""
+        """Millicores and bytes of a pod on a node whose load is given, from 0 to 1."""
         risk = self._risk_factor if load >= self._risk_threshold else 1.0
         if task.best_effort:
             return self._milli_cpu * risk, self._memory * risk
@@ -204,17 +204,17 @@ class Loads:
         self._estimated: Floats = np.zeros((2, count))
         capacities = [_capacity(entry) for entry in session.table.rows]
         self._capacity: Floats = np.array(capacities, dtype=float).reshape(count, 2).T
-        # By uid: the row and what was added there.
+        # The row and the estimate of each pod, by uid.
         self._added: dict[str, tuple[int, tuple[float, float]]] = {}
         self._changed: set[int] = set()
 
     def take_changed(self) -> list[int]:
-        """The rows whose load has changed since this was last asked."""
+        """The rows whose load has changed since the last call."""
         changed, self._changed = sorted(self._changed), set()
         return changed
 
     def add_new_pods(self, plugin: str, interval_ns: int, without: str) -> None:
-        """Adds pods that are on their way, or run for less than an interval."""
+        """Adds the pods that have not started, or have run for less than an interval."""
         states = self._session.node_states(plugin, _newest)
         oldest_ns = self._session.now_ns - interval_ns
         for row, entry in enumerate(self._session.table.rows):
@@ -235,7 +235,7 @@ class Loads:
         row = self._session.table.row_of(task.node_name)
         if row is None:
             return
-        # The risk is judged with what was counted for the pod before, as in Volcano.
+        # As in Volcano, the load includes the earlier estimate of the same pod.
         load = self._estimator.load_of(task, self._load(row))
         self.remove(task)
         self._estimated[:, row] += load
@@ -261,7 +261,7 @@ class Loads:
 
 
 def _amount(given: int | str, units: int, *, bare: int) -> float:
-    """A quantity in units of its resource; a bare number is in units of its own."""
+    """A quantity in units of its resource; a bare number has the unit ``bare``."""
     if isinstance(given, int):
         return float(given * bare)
     nanos = quantity_nanos(given)
@@ -280,7 +280,7 @@ def _capacity(entry: NodeEntry) -> tuple[int, int]:
 
 
 def _since(task: Task) -> float:
-    """When a pod started; infinite for pods that have not, which are always new."""
+    """When a pod started; infinite for a pod that has not, so that it always counts as new."""
     if task.status in _ON_THE_WAY:
         return np.inf
     if task.status is not TaskStatus.RUNNING:

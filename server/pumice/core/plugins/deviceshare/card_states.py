@@ -1,7 +1,7 @@
-"""What fits on which cards, computed once for equal cards in equal use.
+"""Which requests fit on which cards, computed once for nodes with equal cards and equal usage.
 
-Cards and their use are a *state* with a number. Whether a request fits in a state, and in which
-state that leaves the node, is remembered by number; most nodes of a cluster are in few states.
+The cards of a node and their usage are a *state* with a number. The result for a request, and the
+state after it, are kept by number; most nodes of a cluster are in few states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pumice.core.plugins.deviceshare.cards import (
 from pumice.core.session.feasibility.rows import NodeRows
 
 _NONE: frozenset[int] = frozenset()
-# Number of the state of nodes without cards.
+# The number of the state of nodes without cards.
 NO_CARDS = 0
 _NOTHING = Taken((), (), 0.0)
 
@@ -38,7 +38,7 @@ _Evaluated = tuple[Mask, Floats]
 
 
 class CardStates(StateNumbers[State | None]):
-    """The states of all nodes in one session, and the answers of a device kind about them."""
+    """The states of all nodes in one session, and the results of a device kind for them."""
 
     def __init__(
         self,
@@ -54,21 +54,21 @@ class CardStates(StateNumbers[State | None]):
         self._states = states
         super().__init__(table)
         assert self._number_of(None) == NO_CARDS
-        # By state and question: what a pod gets; and its weighted score with the state after it,
-        # or None where it does not fit.
+        # By state and question: the shares that a pod gets; and its weighted score with the state
+        # after it, or None where it does not fit.
         self.taken, self._nexts = Memo(self._take), Memo(self._next)
-        # By state, request and count: weighted scores with no, one, two … more pods, as far as the
-        # state takes them.
+        # By state, request and count: the weighted scores of the first, second … pod, as far as they
+        # fit.
         self.steps = Memo(self._find_steps)
-        # The last rows that were asked about: predicate and score ask about the same ones.
+        # The last result: the predicate and the score ask for the same rows.
         self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
-        # By row: use that Volcano does not give back before the session ends.
+        # By row: usage that Volcano does not free before the session ends.
         self.kept: dict[int, tuple[Usage, ...]] = {}
 
     def number(self, row: int, *, now: bool = False) -> int:
-        """The state of a node, which takes nothing while it is locked.
+        """The state of a node; a locked node has no cards.
 
-        ``now``: pods that are being deleted still use their cards.
+        With ``now``, pods that are being deleted still use their cards.
         """
         cards = self._states.of(row)
         if cards is None or (self._locks is not None and self._locks.holds(row)):
@@ -93,7 +93,7 @@ class CardStates(StateNumbers[State | None]):
         taken, state = self.taken[key], self._values[key[0]]
         if taken is None or state is None:
             return None
-        # With locks, a node takes one pod at a time.
+        # With locks, a node serves one pod at a time.
         is_locked = self._locks is not None
         after = NO_CARDS if is_locked else self._number_of((state[0], taken.usage))
         return self._weighted(taken), after
@@ -109,7 +109,7 @@ class CardStates(StateNumbers[State | None]):
     # Over rows.
 
     def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
-        """Where a pod fits, and the weighted scores there."""
+        """The rows where a pod fits, and its weighted scores there."""
         last = self._last
         if last is not None and last[0] is rows and last[1:3] == (request, facet):
             return last[3]
@@ -129,7 +129,7 @@ class CardStates(StateNumbers[State | None]):
         return fits[where], scores[where]
 
     def _by_row(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
-        """The same where some cards of each node are out of the question."""
+        """The same where some cards of each node are blocked."""
         numbers = self._follow()
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
         ahead = [0] * len(where) if rows.ahead is None else rows.ahead.astype(np.intp).tolist()
@@ -184,9 +184,9 @@ class NodeLocks:
     ) -> None:
         self._names = names
         self._table, self._now_ns, self._concerns = table, now_ns, concerns
-        # By row: the pod that was placed in this session.
+        # The pod that this session placed there, by row.
         self._taken: dict[int, str] = {}
-        # By row: when the lock of the annotation ends.
+        # The end of the annotation's lock, by row.
         self.ends: dict[int, int] = {}
 
     def holds(self, row: int) -> bool:
@@ -212,7 +212,7 @@ class NodeLocks:
 
 
 def _end_ns(text: str) -> int | None:
-    """When a lock ends; None: the time cannot be read, and the lock holds, as in Volcano."""
+    """The end of a lock; None: the time cannot be read, and as in Volcano the lock holds."""
     try:
         since = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Cards that pods share, as values: what a node has, what is in use, and what a pod takes."""
+"""Cards that pods share, as values: the cards of a node, their usage, and the shares of a pod."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.status import TaskStatus
 
 _RELEASING = TaskStatus.RELEASING
-# No machine has more; a larger number in an annotation or capacity is a mistake.
+# A larger number in an annotation or capacity is a mistake.
 MOST_CARDS = 1024
 _UINT32 = 2**32
 _MOST_DIGITS = 20
-# Which cards of a node come first.
+# Policies: full or empty cards first.
 BINPACK, SPREAD = "binpack", "spread"
 
 
@@ -29,7 +29,7 @@ class Usage(NamedTuple):
     pods: int = 0
     memory: int = 0
     cores: int = 0
-    # MIG instances, as they are written after the card's name, in order.
+    # MIG instances, as annotations write them after the card's name, sorted.
     parts: tuple[str, ...] = ()
 
     def plus(self, share: Share) -> Usage:
@@ -38,7 +38,7 @@ class Usage(NamedTuple):
         return self.with_more(1, share.memory, share.cores, ())
 
     def with_more(self, pods: int, memory: int, cores: int, parts: tuple[str, ...]) -> Usage:
-        """What is in use with so much more of it."""
+        """The usage with further pods, memory, cores and parts."""
         every = tuple(sorted((*self.parts, *parts))) if parts else self.parts
         return Usage(self.pods + pods, self.memory + memory, self.cores + cores, every)
 
@@ -49,31 +49,31 @@ class Share(NamedTuple):
     card: int
     memory: int
     cores: int
-    # The MIG instance, and the memory that the card has less with it.
+    # The MIG instance, and the memory of the card that it takes.
     part: str = ""
     part_memory: int = 0
 
 
-# Only the device kind knows the type of shapes, requests and facets; all of them are hashable.
-# The shape of a node's cards, and what is in use of each card.
+# Shapes, requests and facets are hashable values of types that only the device kind knows.
+# The shape of a node's cards, and the usage of each card.
 State = tuple[Any, tuple[Usage, ...]]
-# What a pod asks for: the request, the facet, and the cards that it cannot get.
+# The request of a pod, its facet, and the cards that it cannot get.
 Question = tuple[Any, Any, frozenset[int]]
 
 
 class Taken(NamedTuple):
-    """The shares of a pod, container by container, with what is in use then."""
+    """The shares of a pod by container, and the usage of the cards with them."""
 
     shares: tuple[tuple[Share, ...], ...]
     usage: tuple[Usage, ...]
     score: float
-    # Where a pod asks for cards of several kinds: the shares of each kind.
+    # With several kinds of devices: the shares of each kind.
     of_kinds: tuple[Taken | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tenant:
-    """A pod on a card, with what decides which other pods may share the card."""
+    """A pod on a card: the values that decide which other pods may share the card."""
 
     group: str
     rules: tuple[int, ...]
@@ -81,9 +81,9 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """The cards of a node, and what is in use of them."""
+    """The cards of a node, and their usage."""
 
-    # A value of the device kind; nodes with equal cards share it. Names are not part of it.
+    # Equal for nodes with equal cards; it does not contain their names.
     shape: Any
     names: tuple[str, ...]
     # Without pods that are being deleted, and with them.
@@ -91,36 +91,36 @@ class NodeCards:
     all_usage: tuple[Usage, ...]
     # By card.
     tenants: tuple[tuple[Tenant, ...], ...] = ()
-    # Where there are several kinds of devices: the cards of each kind that the node has.
+    # With several kinds of devices: the node's cards of each kind.
     of_kinds: tuple[NodeCards | None, ...] = ()
 
 
-# Cards of a node that are not known yet: pods go there as if they shared none.
+# The cards of a node whose devices are ignored: pods are placed there as if they shared none.
 IGNORED = NodeCards("ignored", (), (), ())
 
 
 class DeviceKind(ABC):
-    """A way of sharing cards: how nodes, pods and annotations are read, and what fits."""
+    """A kind of shared device: reads nodes and pods, chooses cards, and writes annotations."""
 
-    # The name of the device in Volcano, of its lock on a node, and why a node is refused.
+    # The name of the device in Volcano, the name of its lock, and the reason of refusals.
     name: str
     lock: str
     reason: str
-    # Whether nodes are scored, and whether the fit depends on more than the class.
+    # Whether nodes are scored, and whether the choice depends on more than the class.
     has_scores = False
     has_facets = False
 
     def asked(self, request: Any) -> DeviceKind:
-        """The kind that a request is for: the first one of several."""
+        """The kind that a request is for; of several, the first."""
         return self
 
     def is_possible(self, request: Any, facet: Any) -> bool:
-        """Whether a card could be enough when nothing is in use."""
+        """Whether an idle card could serve the request."""
         return True
 
     @abstractmethod
     def request_of(self, class_: TaskClass) -> Hashable | None:
-        """What the pods of a class ask for; None: nothing of this kind."""
+        """What the pods of a class request; None: nothing of this kind."""
 
     def facet_of(self, task: Task) -> Hashable:
         """What the choice of cards depends on, apart from the class."""
@@ -128,19 +128,19 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def read(self, entry: NodeEntry) -> NodeCards | None:
-        """The cards of a node with what its pods use; None: it has none that can be read."""
+        """The cards of a node with the usage of its pods; None: it has none, or they cannot be read."""
 
     def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
-        """The cards that a task cannot get, by index, whatever is free."""
+        """The indexes of the cards that a task cannot get, even if they are free."""
         return frozenset()
 
     @abstractmethod
     def take(self, state: State, question: Question) -> Taken | None:
-        """What a pod would get; None: it does not fit."""
+        """The shares that a pod would get; None: it does not fit."""
 
     @abstractmethod
     def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        """How the choice is written to a pod that is being placed."""
+        """The annotations for a pod that is being placed."""
 
 
 def cards_with_use(
@@ -185,7 +185,7 @@ def plain_ints(text: str) -> list[int] | None:
 
 
 class SeveralKinds(DeviceKind):
-    """Kinds side by side. Requests, facets and shapes are tuples with a value of each kind."""
+    """Several kinds as one. Requests, facets and shapes are tuples with a value of each kind."""
 
     has_scores = True
     has_facets = True

@@ -56,7 +56,7 @@ Tenants = tuple[tuple[Tenant, ...], ...]
 
 
 class VGpu(DeviceKind):
-    """Shares of cards by memory and cores; a policy says which cards are preferred."""
+    """Shares cards by memory and cores; the policy says which cards come first."""
 
     name = "hamivgpu"
     lock = "hamivgpu"
@@ -95,7 +95,7 @@ class VGpu(DeviceKind):
     def _register_of(self, node: Node) -> Register[Card] | None:
         """The cards of a node; None where it offers none, or they cannot be read."""
         offered, names = dict(node.allocatable), DEFAULT_DEVICES.vgpu
-        # These names count whatever the configuration says, as in Volcano.
+        # As in Volcano, the built-in names count here, even if the configuration has others.
         if not all(offered.get(name) for name in (names.count, names.cores, names.memory)):
             return None
         text = node.annotations.get("volcano.sh/node-vgpu-register", "")
@@ -117,7 +117,7 @@ class VGpu(DeviceKind):
         return found
 
     def with_pod(self, cards: NodeCards, task: Task, taken: Taken) -> NodeCards:
-        """The cards with one more pod on them."""
+        """The cards with a further pod on them."""
         shares = [share for container in taken.shares for share in container]
         usage = with_shares(cards.usage, shares)
         same = cards.all_usage is cards.usage
@@ -128,8 +128,8 @@ class VGpu(DeviceKind):
         return NodeCards(cards.shape, cards.names, usage, all_usage, tenants)
 
     def _tenant(self, task: Task, cards: Sequence[Card]) -> Tenant | None:
-        """The pod as a tenant; None where it does not matter who shares a card with it."""
-        # Rules are about cards that are shared by hami-core.
+        """The pod as a tenant; None: any pod may share a card with it."""
+        # Exclusive rules do not apply to cards in MIG mode.
         rules = self._rules if cards[-1].mode != MIG else ()
         tenant = Tenant(*groups_of(task, rules))
         return tenant if tenant.group or tenant.rules else None
@@ -179,7 +179,7 @@ class VGpu(DeviceKind):
         return range(len(usage) - 1, -1, -1)
 
     def _score(self, card: Card, used: Usage) -> float:
-        # With spread, Volcano looks for an unused card after it has put the pod there: none is.
+        # With spread, Volcano looks for an unused card after it has placed the pod, so that none is unused.
         return fullness(used, card.memory) if self._policy == BINPACK else 0.0
 
     def _fitting(
@@ -236,11 +236,11 @@ _KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLIC
 
 @dataclass(frozen=True, slots=True)
 class CardSelector:
-    """The cards that a pod may get, beyond what is free; empty fields allow all."""
+    """The cards that a pod may get, by its annotations and labels; empty fields allow all cards."""
 
     # None: not given.
     mode: str | None = None
-    # None: not given. A list of types to use, even an empty one, overrides the list of others.
+    # None: not given. A list of types to use, even an empty one, overrides the list of types to avoid.
     use_types: tuple[str, ...] | None = None
     no_types: tuple[str, ...] | None = None
     use_names: tuple[str, ...] = ()
@@ -274,7 +274,7 @@ _NONE = CardSelector()
 
 
 def selector_of(task: Task, rules: Sequence[Mapping[str, str]]) -> CardSelector | None:
-    """What a pod says about its cards; None: it takes any card."""
+    """The card selector of a pod; None: it takes any card."""
     said = task.pod.annotations
     if not rules and said.keys().isdisjoint(_KEYS):
         return None

@@ -20,22 +20,22 @@ from pumice.core.session.session import Session
 
 
 class DomainAmounts:
-    """Sums over the nodes of every domain as of the beginning of the session.
+    """Sums over the nodes of every domain, at the beginning of the session.
 
-    Only used amounts follow the session: a placement adds to them, and an eviction subtracts.
-    Idle amounts stay as they were. Sums are made when they are first needed.
+    Placements and evictions of the session change the used amounts, but not the idle amounts. The
+    sums are computed when they are first read.
     """
 
     def __init__(self, session: Session, weights: Mapping[str, int]) -> None:
         self._table = session.table
         self._tree = session.topology.tree
         self._weights = weights
-        # By column: what is idle, used, and will be idle, as of now.
+        # The idle, used and future amounts at the beginning of the session, by column.
         self._at_opening = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: Counts | None = None
         # By names of domains.
         self._numbers = Memo(self._find_numbers)
-        # What happened since the sums were last read: class, rows, and 1 or -1.
+        # Changes since the sums were last read: class, rows, and 1 or -1.
         self._events: list[tuple[TaskClass, list[int], int]] = []
 
     # Sums, by column and number of the domain.
@@ -58,14 +58,14 @@ class DomainAmounts:
     # Events.
 
     def change(self, tasks: Sequence[Task], sign: int) -> None:
-        """Notes tasks of one class that are placed, or one that is removed."""
+        """Notes tasks of one class that were placed (1), or a task that was removed (-1)."""
         entries = self._table.entries
         rows = [row for task in tasks if (row := entries[task.node_name].row) >= 0]
         if rows:
             self._events.append((tasks[0].class_, rows, sign))
 
     def _count_events(self, used: Counts) -> None:
-        """Counts what happened; what was undone since cancels out."""
+        """Adds the noted changes to the used amounts."""
         by_class: defaultdict[TaskClass, Counter[int]] = defaultdict(Counter)
         for class_, rows, sign in self._events:
             for row in rows:
@@ -83,7 +83,7 @@ class DomainAmounts:
     # Questions.
 
     def with_room(self, numbers: Numbers, minimum: Resources, *, for_evicting: bool) -> Numbers:
-        """Those of some domains in which the minimum fits into what was free, or is offered."""
+        """The domains with enough idle or future amounts for the minimum; for evictions, allocatable ones."""
         idle, _, future, allocatable = self._summed()
         if for_evicting:
             return numbers[self._at_least(allocatable[:, numbers], minimum)]
@@ -103,14 +103,14 @@ class DomainAmounts:
         return enough
 
     def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
-        """How full each domain would be with the request, from 0 to 1; 0 where it does not fit."""
+        """How full each domain would be with the request, from 0 to 1; 0 if the request does not fit."""
         needs = {name: request.get(name) for name in request.names()}
         return self._fullness_of(needs, names)
 
     def later_fullness(
         self, requests: Sequence[tuple[Resources, Resources]], names: Sequence[str]
     ) -> Scores:
-        """The same for several requests, by request and domain, each after a further one."""
+        """The same for several requests, by request and domain, each with what comes before it."""
         kinds = {tuple(request.names()) for request, _ in requests}
         if len(kinds) != 1:
             return np.stack([self.later_fullness([pair], names)[0] for pair in requests])
@@ -154,8 +154,8 @@ class DomainAmounts:
         return np.where(fits, total / divisor, 0.0) if divisor > 0 else np.zeros(len(numbers))
 
 
-# Tiers between the lowest and the highest one count even where no HyperNode has them. Where they
-# are farther apart than this, only those count that some HyperNode has.
+# All tiers between the lowest and the highest count, even those without a HyperNode. If there are
+# more tiers than this, only those with a HyperNode count.
 _WIDEST_SPAN = 1_000
 
 
@@ -183,7 +183,7 @@ class NodeCloseness:
         return scores
 
     def _closeness_to(self, followed: str) -> Scores:
-        """How near each domain of the lowest tier is, by number; the last one is for no domain."""
+        """How near each domain of the lowest tier is, by number; the last entry is for no domain."""
         tree = self._tree
         low, high = tree.tier_numbers[0], tree.tier_numbers[-1]
         scores = np.zeros(len(tree.names) + 1)
@@ -199,7 +199,7 @@ class NodeCloseness:
         return scores
 
     def share_in(self, sub_job: SubJob, domain: str) -> float:
-        """The fraction of a sub-job's tasks that is on the nodes of a domain."""
+        """The fraction of a sub-job's tasks that are on the nodes of a domain."""
         rows, row_of = self._tree.rows_of(domain), self._session.table.row_of
         placed = [row_of(task.node_name) for task in sub_job.index if task.node_name]
         inside = sum(1 for row in placed if row is not None and rows[row])
@@ -207,7 +207,7 @@ class NodeCloseness:
 
 
 class _Places:
-    """How many tasks of a sub-job are in each domain of the lowest tier; follows the session."""
+    """The number of a sub-job's tasks in each domain of the lowest tier, at any time of the session."""
 
     def __init__(self, session: Session, sub_job: SubJob) -> None:
         self._session = session
@@ -218,7 +218,7 @@ class _Places:
             self._look_at(task.uid, task.node_name)
 
     def counts(self) -> Scores:
-        """By number of the domain; the last number is for nodes in none, of which none is counted."""
+        """The counts by number of the domain; the last entry, for nodes in no domain, is 0."""
         log = self._session.moves.log
         for task in log[self._position :]:
             if task.uid in self._known:
@@ -239,9 +239,9 @@ class _Places:
 
 
 class TierScores:
-    """Prefers nodes whose domains are the fullest, for pods without a network topology.
+    """Prefers nodes in the fullest domains, for pods without a network topology.
 
-    Lower tiers count more. A node that is in no domain of a tier gets the full score there.
+    Lower tiers count more. A node without a domain of a tier gets the full score for the tier.
     """
 
     def __init__(self, session: Session, amounts: DomainAmounts, fading: float) -> None:

@@ -17,7 +17,7 @@ from pumice.core.session.session import Session
 
 
 class NodePreferences:
-    """The terms of each class, kept for the session; none where all nodes are the same to it."""
+    """Preferred node affinity and taints: the terms of each class; none if all nodes score the same."""
 
     def __init__(self, session: Session, affinity_weight: int, taint_weight: int) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class NodePreferences:
         return tuple(terms)
 
     def _wanted(self, class_: TaskClass) -> Counts | None:
-        """The weights of all preferred terms that match, added up."""
+        """By row, the sum of the weights of the preferred terms that match."""
         if not class_.spec.preferred_node_terms:
             return None
         raw = np.zeros(len(self._session.table), dtype=np.int64)
@@ -46,7 +46,7 @@ class NodePreferences:
         return raw if raw.any() else None
 
     def _discouraging(self, class_: TaskClass) -> Counts | None:
-        """The number of taints that discourage and are not tolerated."""
+        """By row, the number of PreferNoSchedule taints that are not tolerated."""
         codes, sets = self._session.labels.taint_sets()
         tolerations = class_.spec.tolerations
         counts = [
@@ -66,7 +66,7 @@ _MOST_PER_CONTAINER = 1000 * _MIB
 
 
 class ImageLocality:
-    """Scores nodes by the sizes of the pod's images that they have."""
+    """Scores nodes by the sizes of the pod's images that they already have."""
 
     def __init__(self, session: Session) -> None:
         self._table = session.table
@@ -81,7 +81,7 @@ class ImageLocality:
         parts = [(int(size * (int(rows.sum()) / nodes)), rows) for size, rows in found]
         most = _MOST_PER_CONTAINER * class_.spec.container_count
         if len(parts) == 1:
-            # There are only two kinds of nodes.
+            # A node has the image or not, so that there are two scores.
             amount, rows = parts[0]
             without, has = _points(np.array([0, amount]), most)
             scores: Scores = np.where(rows, has, without)
@@ -93,9 +93,9 @@ class ImageLocality:
 
 
 def _points(total: Counts, most: int) -> Scores:
-    """The scores of amounts of images, as Kubernetes clamps them.
+    """The scores of sizes of images, which Kubernetes clamps to a range.
 
-    What is not below the least may still be capped below it.
+    A size above the lower end is capped at the upper end, even if that is below the lower end.
     """
     if most == _LEAST:
         return np.zeros(len(total))
@@ -114,7 +114,7 @@ def has_preferred_terms(spec: PodSpec) -> bool:
 
 
 class InterPodPreferences:
-    """Weights summed by topology value, scaled between the best and the worst candidate."""
+    """Preferred affinity between pods; the sums of weights are scaled from the worst to the best node."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -134,8 +134,10 @@ class InterPodPreferences:
         return bool(self._others(task))
 
     def _others(self, task: Task) -> list[ExistingTerm]:
-        """Preferences of pods on nodes. Unless the task has its own, Kubernetes looks only at
-        nodes on its list of those with such pods, which Volcano makes when a session opens.
+        """Preferences of pods on nodes about the task.
+
+        For a task without preferences, Kubernetes reads a list of nodes that have such pods, which
+        Volcano makes when a session opens.
         """
         preferring = self._session.pods.preferences_about(task)
         if not preferring or has_preferred_terms(task.class_.spec):

@@ -1,6 +1,7 @@
-"""The NUMA nodes that a container is aligned to, whether the kubelet would admit it, and its cpus.
+"""The cpus that the kubelet would give a container, and whether it would admit the container.
 
-Cpus are picked as the kubelet's cpu manager picks them, with the changes that Volcano made to it.
+Cpus are chosen as by the kubelet's cpu manager, with the changes that Volcano made to it. Sets of
+cpus are integers, with a bit for each cpu.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import NamedTuple
 
 from pumice.core.model.topology import NumaCpu, NumaTopology
 
-# What a cpu list may contain; a larger number is a mistake.
+# The largest number in a cpu list; a larger one is a mistake.
 MAX_CPU = 4096
-# Kubelets align to no more NUMA nodes than this.
+# The kubelet aligns to at most this many NUMA nodes.
 MAX_NUMA_NODES = 8
 
 
@@ -36,7 +37,7 @@ def numbers_in(mask: int) -> Iterator[int]:
 
 @lru_cache(maxsize=16_384)
 def read_cpus(text: str) -> int | None:
-    """A cpu list such as ``0-3,8``; None where it cannot be read."""
+    """Reads a cpu list such as ``0-3,8``; None: it cannot be read."""
     found = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
@@ -58,13 +59,13 @@ def write_cpus(mask: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the cpus of a node are, and what the kubelet does about it; equal nodes share it."""
+    """The cpus of a node, and the policies of its kubelet; equal nodes share a layout."""
 
     cpus: tuple[NumaCpu, ...]
     static: bool
     # The policy of the topology manager.
     policy: str
-    # The resource cpu is listed.
+    # Whether the resource cpu is listed.
     has_cpus: bool
     # Cpus that the kubelet keeps for itself.
     reserved_count: int
@@ -83,7 +84,7 @@ class Layout:
 
     @cached_property
     def by_core(self) -> dict[int, int]:
-        """By the number of the core; cores of two sockets with one number count as one."""
+        """By the number of the core; cores of different sockets with the same number count as one."""
         return self._by("core")
 
     def _by(self, part: str) -> dict[int, int]:
@@ -115,7 +116,7 @@ _shared_layout = lru_cache(maxsize=1024)(Layout)
 
 
 def layout_of(topology: NumaTopology) -> Layout | None:
-    """None where the topology cannot be used: cpus twice, out of range, or too many NUMA nodes."""
+    """The layout; None: a cpu occurs twice or is out of range, or there are too many NUMA nodes."""
     numbers = [cpu.cpu for cpu in topology.cpus]
     parts = [n for cpu in topology.cpus for n in (cpu.cpu, cpu.numa, cpu.socket, cpu.core)]
     if len(set(numbers)) != len(numbers) or any(not 0 <= n <= MAX_CPU for n in parts):
@@ -134,13 +135,13 @@ def layout_of(topology: NumaTopology) -> Layout | None:
 
 # Go sorts up to this many elements by insertion.
 _INSERTION_LIMIT = 12
-# What cores are compared by: cpus taken on their socket, free ones there, free ones on the core,
-# the socket, the core.
+# Cores are compared by the taken cpus of their socket, its free cpus, the free cpus of the core, the
+# socket, and the core.
 _CoreKey = tuple[int, int, int, int, int]
 
 
 def take(layout: Layout, available: int, count: int) -> int | None:
-    """So many of the available cpus, close together; None: there are too few."""
+    """Chooses ``count`` of the available cpus, close together; None: there are too few."""
     if count < 1:
         return 0
     free = available & layout.all
@@ -161,14 +162,17 @@ def take(layout: Layout, available: int, count: int) -> int | None:
 
 
 def _sockets(layout: Layout, free: int, _taken: int) -> Iterator[int]:
-    """The free cpus of sockets. Volcano finds free sockets by comparing their numbers with cpus'."""
+    """The free cpus of each socket. As in Volcano, a socket counts if the cpu of its number is free."""
     for socket, cpus in layout.by_socket.items():
         if cpus & free and free >> socket & 1:
             yield cpus & free
 
 
 def _cores(layout: Layout, free: int, _taken: int) -> Iterator[int]:
-    """The free cpus of cores, from the socket with the fewest. Numbers are compared as above."""
+    """The free cpus of each core, the socket with the fewest cores first.
+
+    As in Volcano, a core counts if the cpu of its number is free.
+    """
     found = []
     for socket, cpus in layout.by_socket.items():
         here = cpus & free
@@ -204,7 +208,7 @@ def _single(layout: Layout, free: int, taken: int) -> Iterator[int]:
 
 
 def _sorted(keys: list[_CoreKey]) -> list[_CoreKey]:
-    """The order of cores. Volcano's comparison is not transitive: the result depends on the sort algorithm."""
+    """The order of cores. Volcano's comparison is not transitive, so that the algorithm matters."""
     if len(keys) > _INSERTION_LIMIT:
         return sorted(keys, key=lambda key: (-key[0], *key[1:]))
     result = list(keys)
@@ -225,21 +229,21 @@ _STRICT = (RESTRICTED, SINGLE)
 
 
 class Hint(NamedTuple):
-    """Some NUMA nodes, as bits of their numbers."""
+    """A set of NUMA nodes, with a bit for each, and whether the kubelet prefers it."""
 
     nodes: int
     preferred: bool
 
 
 class Alignment(NamedTuple):
-    """The cpus of a pod; or the number of the first container that is not admitted."""
+    """The cpus of a pod, or the number of the first container that is not admitted."""
 
     cpus: int
     refused: int = -1
 
 
 def align(layout: Layout, free: int, requests: tuple[int, ...]) -> Alignment:
-    """Places one container after the other; requests are whole cpus, 0: none are pinned."""
+    """Aligns one container after the other; requests are in cpus, and 0 pins none."""
     reserved = take(layout, layout.all, layout.reserved_count) or 0
     pinned = 0
     for number, count in enumerate(requests):
@@ -275,7 +279,10 @@ def _is_better(hint: Hint, best: Hint) -> bool:
 
 
 def _hints(layout: Layout, available: int, count: int) -> list[Hint]:
-    """Sets of NUMA nodes with enough free cpus; the smallest that could ever do are preferred."""
+    """The sets of NUMA nodes with enough free cpus.
+
+    Sets are preferred that are as small as the smallest set with enough cpus, free or not.
+    """
     nodes = list(layout.by_numa)
     smallest = len(nodes)
     found = []
@@ -292,7 +299,7 @@ def _hints(layout: Layout, available: int, count: int) -> list[Hint]:
 
 
 def _pin(layout: Layout, available: int, count: int, hint: Hint) -> int:
-    """Cpus of the chosen NUMA nodes first, then of any; none where there are too few."""
+    """Chooses cpus of the given NUMA nodes first, then of others; none if there are too few."""
     aligned = 0
     for node in numbers_in(hint.nodes):
         aligned |= layout.by_numa[node] & available

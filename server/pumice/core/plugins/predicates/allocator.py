@@ -1,4 +1,4 @@
-"""Searches devices for claims on one node, as Kubernetes' structured allocator does."""
+"""Searches devices for claims on one node, like Kubernetes' structured allocator."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 TOO_LONG = "the search for devices takes too many steps"
-# Devices of one claim, as in Kubernetes.
+# The most devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
 # Maximum number of alternatives of one request, for their score.
 MAX_ALTERNATIVES = 8
-# Devices that the search for one pod on one node may try.
+# The most devices that the search for one pod on one node tries.
 MAX_STEPS = 20_000
 
 _NOTHING: Mapping[str, int] = {}
@@ -40,12 +40,12 @@ Classes = Callable[[str], DeviceClass | None]
 
 
 class UndecidedError(Exception):
-    """The search cannot say whether devices can be allocated; the text says why."""
+    """The search cannot decide whether devices can be allocated; the text says why."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """A request of a claim, and during the search its chosen alternative and devices."""
+    """A request of a claim, with the alternative and the devices that the search has chosen."""
 
     claim: ResourceClaim
     request: DeviceRequest
@@ -65,7 +65,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The devices of each claim, and how good the chosen alternatives are."""
+    """The devices of each claim, and the score of the chosen alternatives."""
 
     allocations: tuple[tuple[str, DeviceAllocation], ...]
     score: int
@@ -88,7 +88,7 @@ class Allocator:
         self._steps = 0
 
     def find(self, claims: Sequence[ResourceClaim], now_ns: int) -> Found | None:
-        """None: there are too few devices. Raises UndecidedError."""
+        """The devices of all claims; None: there are too few. Raises UndecidedError."""
         items = [
             _Item(claim, request, [request.exactly] if request.exactly else request.first_available)
             for claim in claims
@@ -134,7 +134,7 @@ class Allocator:
     def _choose(
         self, items: list[_Item], place: int, matching: list[PooledDevice], start: int
     ) -> bool:
-        """Takes as many devices as the request wants; where the first ones fail, later ones."""
+        """Takes as many devices as the request wants; if the first ones fail, tries later ones."""
         item = items[place]
         if len(item.devices) == item.sub_request.count:
             return self._solve(items, place + 1)
@@ -147,7 +147,7 @@ class Allocator:
         return False
 
     def _matching(self, wanted: DeviceSubRequest) -> Iterator[PooledDevice]:
-        """Devices that the class and the request select; used ones too."""
+        """The devices that the class and the request select, also those in use."""
         known = self._classes(wanted.device_class_name)
         selectors = (*(known.selectors if known is not None else ()), *wanted.selectors)
         for device in self._devices:
@@ -209,7 +209,7 @@ def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
 
 
 def _share_id(*parts: str) -> str:
-    """A UUID for a part of a device; one request of a claim has at most one part of it."""
+    """A UUID for a share of a device; one request of a claim has at most one share of it."""
     text = sha256("/".join(parts).encode()).hexdigest()
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
@@ -261,10 +261,10 @@ def _node_terms(devices: Sequence[PooledDevice], node: str) -> tuple[NodeSelecto
 
 @dataclass(frozen=True, slots=True)
 class DevicesInUse:
-    """Devices that claims have as a whole, and what they have of devices that are shared."""
+    """The devices that claims have as a whole, and their parts of shared devices."""
 
     whole: frozenset[DeviceId] = frozenset()
-    # An empty name: the device is shared, and nothing of its capacities is taken.
+    # Device, capacity and amount; without a capacity, the share takes none.
     parts: tuple[tuple[DeviceId, str, int], ...] = ()
 
     def __or__(self, other: DevicesInUse) -> DevicesInUse:
@@ -276,14 +276,14 @@ class DevicesInUse:
 
 
 class DeviceSupply:
-    """The devices of one search: those in use, and those that were taken."""
+    """The devices in use, and those that a search has taken."""
 
     def __init__(
         self, catalog: DeviceCatalog, devices: Iterable[PooledDevice], used: DevicesInUse
     ) -> None:
         self._used = used.whole
         self._taken: set[DeviceId] = set()
-        # Of shared devices: how many have a part, and what is taken of their capacities.
+        # For shared devices: the number of shares, and the amounts taken of each capacity.
         self._sharers = Counter[DeviceId]()
         self._parts: defaultdict[DeviceId, Counter[str]] = defaultdict(Counter)
         for id_, name, amount in used.parts:
@@ -294,7 +294,7 @@ class DeviceSupply:
     def _count_left(
         self, catalog: DeviceCatalog, devices: Iterable[PooledDevice]
     ) -> dict[CounterId, int]:
-        """What is left of shared counters that devices of this node take."""
+        """What is left of the counters that devices of this node consume."""
         wanted = {counter for device in devices for counter, _ in device.consumes}
         left = {counter: catalog.counters.get(counter, 0) for counter in wanted}
         for id_ in [*self._used, *self._sharers] if wanted else ():
@@ -313,7 +313,7 @@ class DeviceSupply:
     def _is_free(self, device: PooledDevice) -> bool:
         if device.id in self._used or device.id in self._taken:
             return False
-        # Those who share a device take its counters once.
+        # The shares of a device consume its counters once.
         return bool(self._sharers[device.id]) or all(
             self._left.get(counter, 0) >= amount for counter, amount in device.consumes
         )
@@ -337,7 +337,7 @@ class DeviceSupply:
     def _change_parts(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
         before = self._sharers[device.id]
         self._sharers[device.id] += sign
-        # The first one takes the counters, and the last one puts them back.
+        # The first share consumes the counters, and the last one puts them back.
         if not before or not before + sign:
             self._change_counters(device, -sign)
         for name, amount in (consumed_capacity(wanted, device.device, device.id[0]) or {}).items():

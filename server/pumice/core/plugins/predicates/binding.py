@@ -1,4 +1,4 @@
-"""Volume binding: which volumes the claims of a pod have, could get or could have provisioned."""
+"""Volume binding: finds volumes for the claims of a pod, or nodes where they can be provisioned."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass(slots=True)
 class _Plan:
-    """Which volumes each node could give to the claims of a task; masks are by row."""
+    """The volumes that the claims of a task would get on each node; masks are by row."""
 
     node_conflict: Mask
     no_volume: Mask
     nothing_to_bind: Mask
     no_space: Mask
-    # Claims in the order of choosing, each with the number of the volume it would get by row;
-    # -1 where one has to be provisioned.
+    # The claims in the order of the choice, each with the number of its volume by row; -1: a volume
+    # has to be provisioned.
     choices: list[tuple[PersistentVolumeClaim, NDArray[np.intp]]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
 
 class VolumeBinding:
-    """Plans volume bindings over all nodes at once; reserved volumes are not available to later plans."""
+    """Plans volume bindings for all nodes at once; plans do not use reserved volumes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -53,7 +53,7 @@ class VolumeBinding:
         self._supply = VolumeSupply(session)
         self._last: tuple[str, int, _Plan] | None = None
 
-    # Before nodes are looked at.
+    # Before nodes are filtered.
 
     def why_not_anywhere(self, task: Task) -> str | None:
         for volume, claim in self._session.cache.storage.claims_of(task.pod):
@@ -83,14 +83,14 @@ class VolumeBinding:
         plan = self._plan(task)
         of_bound = {NODE_CONFLICT: plan.node_conflict, NO_VOLUME: plan.no_volume}
         of_unbound = {NOTHING_TO_BIND: plan.nothing_to_bind, NO_SPACE: plan.no_space}
-        # Empty: nodes without such a reason.
+        # An empty reason stands for the nodes without one.
         of_bound[""] = ~(plan.node_conflict | plan.no_volume)
         of_unbound[""] = ~(plan.nothing_to_bind | plan.no_space)
         refusals = []
         for (first, one), (second, two) in product(of_bound.items(), of_unbound.items()):
             rows = one & two
             if (first or second) and rows.any():
-                # Kubernetes names a missing volume last.
+                # Kubernetes reports a missing volume last.
                 order = (second, first) if first == NO_VOLUME else (first, second)
                 reason = ", ".join(filter(None, order))
                 refusals.append(Refusal(reason, rows, unresolvable=True))
@@ -110,7 +110,7 @@ class VolumeBinding:
         return plan
 
     def _check_bound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
-        """Refuses nodes for the first bound claim that they cannot serve."""
+        """Refuses nodes by the first bound claim whose volume they cannot use."""
         asked = np.ones(len(self._session.table), dtype=np.bool_)
         for claim in claims:
             volume = self._session.cache.storage.volumes.get(claim.volume_name)
@@ -190,7 +190,7 @@ _Choice = tuple[PersistentVolumeClaim, NDArray[np.intp]]
 
 
 class VolumeSupply:
-    """Lookups over volumes and storage classes in one session."""
+    """The free volumes, and the nodes where volumes can be provisioned, in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -213,7 +213,7 @@ class VolumeSupply:
         if volume.node_terms is None:
             return None
         if volume.name not in self._reached:
-            # Only labels count: Kubernetes compares with a node that has nothing else.
+            # As in Kubernetes, only labels count, and a term with fields alone matches every node.
             mask = np.zeros(len(self._session.table), dtype=np.bool_)
             for term in volume.node_terms:
                 if term.label_requirements:
@@ -242,7 +242,7 @@ class VolumeSupply:
     ) -> NDArray[np.intp]:
         """By row, the number of the volume that the claim would get; -1: none.
 
-        What an earlier claim of the pod gets on a node is not there for it.
+        It does not get a volume that an earlier claim of the pod would get on the node.
         """
         chosen = np.full(len(asked), -1, dtype=np.intp)
         mine: list[PersistentVolume] = []
@@ -257,7 +257,7 @@ class VolumeSupply:
             elif _is_free_for(volume, claim):
                 free.append(volume)
         left = asked.copy()
-        # A volume that was set aside for the claim is the only one it can get.
+        # A claim can only get the volume that is reserved for it, if there is one.
         for volume in mine[:1] or free:
             number = numbers.setdefault(volume.name, len(numbers))
             reached = self.reached_by(volume)
@@ -277,7 +277,7 @@ class VolumeSupply:
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None
 
     def why_not_made(self, claim: PersistentVolumeClaim, asked: Mask) -> tuple[Mask, Mask]:
-        """Where on the given nodes no volume can be provisioned, and where storage is short."""
+        """The given nodes where no volume can be provisioned, and those with too little storage."""
         nowhere = np.zeros(len(asked), dtype=np.bool_)
         storage_class = self._class_of(claim)
         if storage_class is None or storage_class.provisioner in ("", _NO_PROVISIONER):
@@ -298,7 +298,7 @@ class VolumeSupply:
             return None
         room = np.zeros(len(self._session.table), dtype=np.bool_)
         for capacity in cache.storage.capacities:
-            # A largest size of volumes, where one is published, counts instead of what is free.
+            # If a maximum size of volumes is published, it counts instead of the free capacity.
             largest = capacity.maximum_volume_bytes
             largest = largest if largest >= 0 else capacity.capacity_bytes
             is_of_class = capacity.storage_class_name == storage_class.name

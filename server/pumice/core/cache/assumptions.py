@@ -65,7 +65,7 @@ class Assumptions:
     def __init__(self) -> None:
         self._by_decision: dict[str, Assumption] = {}
         self._by_pod: dict[str, Assumption] = {}
-        self._cool_downs: dict[str, CoolDown] = {}
+        self.cool_downs: dict[str, CoolDown] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
@@ -121,7 +121,7 @@ class Assumptions:
             if not pod.node_name and not pod.terminating:
                 return assumed.status, assumed.node_name
             if pod.node_name == assumed.node_name:
-                self._cool_downs.pop(assumed.job_id, None)
+                self.cool_downs.pop(assumed.job_id, None)
         elif not pod.terminating and pod.node_name == assumed.node_name:
             return assumed.status, assumed.node_name
         self.close(assumed)
@@ -166,7 +166,7 @@ class Assumptions:
         job_id: str = "",
     ) -> None:
         """Counts a failure of a job: the job of the pod, unless another one is named."""
-        state = self._cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
+        state = self.cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
         if state.decided_ns == assumed.since_ns:
             return
         state.decided_ns = assumed.since_ns
@@ -178,33 +178,27 @@ class Assumptions:
 
     def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
         """Leaves a job out at once, each time in a row for longer."""
-        state = self._cool_downs.setdefault(job_id, CoolDown())
+        state = self.cool_downs.setdefault(job_id, CoolDown())
         state.code = code
         state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
         state.start(now_ns)
 
     def end_cool_down(self, job_id: str) -> None:
         """Forgets the failures of a job that has changed or is gone."""
-        self._cool_downs.pop(job_id, None)
+        self.cool_downs.pop(job_id, None)
 
     def node_changed(self, node_name: str) -> None:
-        if self._cool_downs:
-            changed = [id_ for id_, s in self._cool_downs.items() if s.node_name == node_name]
+        if self.cool_downs:
+            changed = [id_ for id_, s in self.cool_downs.items() if s.node_name == node_name]
             for id_ in changed:
-                del self._cool_downs[id_]
-
-    def cool_downs(self) -> list[tuple[str, CoolDown]]:
-        return sorted(self._cool_downs.items())
-
-    def set_cool_down(self, job_id: str, state: CoolDown) -> None:
-        self._cool_downs[job_id] = state
+                del self.cool_downs[id_]
 
     def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
-        state = self._cool_downs.get(job_id)
+        state = self.cool_downs.get(job_id)
         return state.code if state is not None and state.until_ns > now_ns else None
 
     def next_wake(self, now_ns: int) -> int | None:
-        times = [s.until_ns for s in self._cool_downs.values() if s.until_ns > now_ns]
+        times = [s.until_ns for s in self.cool_downs.values() if s.until_ns > now_ns]
         return min(times, default=None)
 
 
@@ -216,12 +210,14 @@ class BrokenGangs:
     """Gangs that may be broken, because a decision failed; each session checks them."""
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}
-        self._scanned = False
+        # The suspects by job id, and since when they are suspects.
+        self.since: dict[str, int] = {}
+        # Whether all jobs were checked once.
+        self.scanned = False
 
     def suspect(self, job_id: str, now_ns: int) -> None:
         if job_id:
-            self._since.setdefault(job_id, now_ns)
+            self.since.setdefault(job_id, now_ns)
 
     def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
         """The broken jobs, and since when; other suspects are forgotten.
@@ -230,30 +226,23 @@ class BrokenGangs:
         or adapter left half done. A gang that is being evicted, or was never meant to be whole, looks
         the same. Volcano gives such gangs no precedence, so ``search`` is used only with a deadline.
         """
-        if search and not self._scanned:
-            self._scanned = True
+        if search and not self.scanned:
+            self.scanned = True
             for job in jobs.values():
                 if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job):
-                    self._since.setdefault(job.id, now_ns)
-        if self._since:
-            self._since = {
+                    self.since.setdefault(job.id, now_ns)
+        if self.since:
+            self.since = {
                 id_: since
-                for id_, since in sorted(self._since.items())
+                for id_, since in sorted(self.since.items())
                 if id_ in jobs and is_broken(jobs[id_])
             }
-        return dict(self._since)
-
-    def snapshot(self) -> tuple[tuple[tuple[str, int], ...], bool]:
-        """The suspects, since when they are suspects, and whether all jobs were checked once."""
-        return tuple(sorted(self._since.items())), self._scanned
-
-    def restore(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
-        self._since, self._scanned = dict(since), scanned
+        return dict(self.since)
 
     def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:
         if deadline_ns is None:
             return None
-        times = [since + deadline_ns for since in self._since.values()]
+        times = [since + deadline_ns for since in self.since.values()]
         return min((time for time in times if time > now_ns), default=None)
 
 

@@ -41,14 +41,16 @@ class Checkpoint:
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
     """Takes a checkpoint. Objects are shared, not copied."""
-    broken, scanned = cache.broken.snapshot()
     return Checkpoint(
         session,
         tuple(cache.objects()),
         tuple(replace(assumed) for assumed in cache.assumptions.all_open()),
-        tuple((job_id, replace(state)) for job_id, state in cache.assumptions.cool_downs()),
-        broken,
-        scanned,
+        tuple(
+            (job_id, replace(state))
+            for job_id, state in sorted(cache.assumptions.cool_downs.items())
+        ),
+        tuple(sorted(cache.broken.since.items())),
+        cache.broken.scanned,
         cache.storage.ledger.snapshot(),
         tuple(job.id for job in cache.jobs.values() if job.closed_version == job.version),
         tuple(
@@ -75,8 +77,8 @@ def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     for assumed, taken in zip(opened, checkpoint.assumptions, strict=True):
         assumed.expired = taken.expired
     for job_id, state in checkpoint.cool_downs:
-        cache.assumptions.set_cool_down(job_id, replace(state))
-    cache.broken.restore(checkpoint.broken, scanned=checkpoint.broken_scanned)
+        cache.assumptions.cool_downs[job_id] = replace(state)
+    cache.broken.since, cache.broken.scanned = dict(checkpoint.broken), checkpoint.broken_scanned
     # Reservations come after the objects, because an object that is added may end one.
     cache.storage.ledger.restore(checkpoint.volumes)
     cache.devices.ledger.restore(checkpoint.devices)

@@ -6,18 +6,15 @@ a capacity over devices; both are in thousandths.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pumice.core.model.devices import ResourceClaim
-from pumice.core.model.integers import add_amount
 from pumice.core.model.quantities import THOUSAND, whole_units
 
 COUNT = "deviceclass/"
 _CAPACITY = ".deviceclass/"
-
-# Class -> resource -> amount.
-ByClass = dict[str, dict[str, int]]
 
 
 def class_of(resource: str) -> str:
@@ -28,9 +25,9 @@ def class_of(resource: str) -> str:
     return resource.removeprefix(COUNT) if resource.startswith(COUNT) else ""
 
 
-def by_class(amounts: Iterable[tuple[str, int]]) -> ByClass:
-    """The amounts of device classes; a number of devices is rounded up to whole ones."""
-    found: ByClass = {}
+def limits_by_class(amounts: Iterable[tuple[str, int]]) -> dict[str, dict[str, int]]:
+    """The limits of a queue by device class; a number of devices is rounded up to whole ones."""
+    found: dict[str, dict[str, int]] = {}
     for name, amount in amounts:
         if class_ := class_of(name):
             whole = whole_units(amount) * THOUSAND if name.startswith(COUNT) else amount
@@ -38,52 +35,42 @@ def by_class(amounts: Iterable[tuple[str, int]]) -> ByClass:
     return found
 
 
-def claimed_devices(claim: ResourceClaim) -> ByClass:
-    """What a claim asks for; as in Volcano, without requests for alternatives or for all devices."""
-    found: ByClass = {}
-    for request in claim.requests:
+def claimed_devices(claims: Iterable[ResourceClaim]) -> Counter[str]:
+    """What claims request; as in Volcano, without requests for alternatives or for all devices."""
+    found = Counter[str]()
+    for request in (request for claim in claims for request in claim.requests):
         wanted = request.exactly
         if wanted is None or wanted.takes_all:
             continue
         class_ = wanted.device_class_name
-        amounts = found.setdefault(class_, {})
-        _add(amounts, f"{COUNT}{class_}", wanted.count * THOUSAND)
+        found[f"{COUNT}{class_}"] += wanted.count * THOUSAND
         for name, amount in wanted.capacity:
-            _add(amounts, f"{name}{_CAPACITY}{class_}", wanted.count * amount)
+            found[f"{name}{_CAPACITY}{class_}"] += wanted.count * amount
     return found
-
-
-def _add(amounts: dict[str, int], name: str, amount: int) -> None:
-    amounts[name] = amounts.get(name, 0) + amount
 
 
 @dataclass(slots=True, eq=False)
 class ClaimedAmounts:
     """The amounts of the claims that some tasks use; a claim of several tasks counts once."""
 
-    amounts: dict[str, int] = field(default_factory=dict)
-    _users: dict[str, int] = field(default_factory=dict)
+    amounts: Counter[str] = field(default_factory=Counter)
+    _users: Counter[str] = field(default_factory=Counter)
 
     def clone(self) -> ClaimedAmounts:
-        return ClaimedAmounts({**self.amounts}, {**self._users})
+        return ClaimedAmounts(self.amounts.copy(), self._users.copy())
 
     def counts(self, claim: ResourceClaim) -> bool:
-        return claim.key in self._users
+        return self._users[claim.key] > 0
 
     def add(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
-            if claim.key not in self._users:
-                self._change(claim, 1)
-            add_amount(self._users, claim.key, 1)
+            if not self.counts(claim):
+                self.amounts.update(claimed_devices([claim]))
+            self._users[claim.key] += 1
 
     def remove(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
-            if claim.key in self._users:
-                add_amount(self._users, claim.key, -1)
-                if claim.key not in self._users:
-                    self._change(claim, -1)
-
-    def _change(self, claim: ResourceClaim, sign: int) -> None:
-        for amounts in claimed_devices(claim).values():
-            for name, amount in amounts.items():
-                _add(self.amounts, name, sign * amount)
+            if self.counts(claim):
+                self._users[claim.key] -= 1
+                if not self.counts(claim):
+                    self.amounts.subtract(claimed_devices([claim]))

@@ -43,15 +43,11 @@ class NodeEntry:
             total.scalars[name] = total.scalars.get(name) or amount
         return total
 
-    def resource_names(self) -> tuple[str, ...]:
-        """The resources that the node lists, also those with an amount of zero."""
-        if self.node is None:
-            return ()
-        return offered_names(self.node, self.csi_limits, self.device_offers)
-
     def count_names(self, counts: dict[str, int]) -> bool:
         """Updates how many nodes list each resource; true: a resource is new, or gone."""
-        names = self.resource_names()
+        names: tuple[str, ...] = ()
+        if self.node is not None:
+            names = offered_names(self.node, self.csi_limits, self.device_offers)
         if names == self.counted_names:
             return False
         before = set(counts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.status import BOUND as _BOUND
 from pumice.core.model.status import RUNNING as _RUNNING
 
@@ -127,13 +127,9 @@ class EvictableTasks:
 
     def _look_up_classes(self) -> None:
         """What each task would free, in whole numbers, so that sums are exact."""
-        classes = [task.class_ for task in self.tasks]
-        numbers = [class_.number for class_ in classes]
-        by_number = dict(zip(numbers, classes, strict=True))
-        kind_of = {number: kind for kind, number in enumerate(by_number)}
-        kinds = [kind_of[number] for number in numbers]
-        known = list(by_number.values())
-        vectors = [[int(part) for part in self._table.vector(class_)] for class_ in known]
+        kind_of: dict[TaskClass, int] = {}
+        kinds = [kind_of.setdefault(task.class_, len(kind_of)) for task in self.tasks]
+        vectors = [[int(part) for part in self._table.vector(class_)] for class_ in kind_of]
         which = np.array(kinds, dtype=np.intp)
         # Task by task, shared by those of one class.
         self.requests = [vectors[kind] for kind in kinds]
@@ -141,7 +137,7 @@ class EvictableTasks:
         width = len(self._table.columns)
         by_kind = np.array(vectors, dtype=np.int64).reshape(len(vectors), width)
         self.request: Whole = by_kind.T.take(which, axis=1)
-        best_effort = np.array([class_.best_effort for class_ in known], dtype=np.bool_)
+        best_effort = np.array([class_.best_effort for class_ in kind_of], dtype=np.bool_)
         self.best_effort = best_effort[which]
 
     def _refresh(self, row: int) -> bool:

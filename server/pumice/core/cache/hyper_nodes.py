@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
@@ -213,21 +214,17 @@ class HyperNodeTree:
 
 def _on_a_cycle(parents: dict[str, str]) -> str:
     """The first name, in order, that is its own ancestor; empty where there is none."""
-    # By name, the start from which it was first reached.
-    seen: dict[str, str] = {}
-    on_cycles: list[str] = []
-    for start in parents:
-        name: str | None = start
-        while name is not None and name not in seen:
-            seen[name] = start
-            name = parents.get(name)
-        if name is not None and seen[name] == start:
-            on_cycles.append(name)
-            above = parents[name]
-            while above != name:
-                on_cycles.append(above)
-                above = parents[above]
-    return min(on_cycles, default="")
+    # Names without children are removed again and again; only cycles are left.
+    children = Counter(parents.values())
+    left = set(parents)
+    childless = [name for name in parents if not children[name]]
+    for name in childless:
+        left.discard(name)
+        above = parents[name]
+        children[above] -= 1
+        if not children[above] and above in parents:
+            childless.append(above)
+    return min(left, default="")
 
 
 def _selected(member: HyperNodeMember, names: Names) -> Mask:

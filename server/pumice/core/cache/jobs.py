@@ -207,10 +207,7 @@ class Job:
     @property
     def stays_together(self) -> bool:
         """Whether it is placed within a domain: a HyperNode, or nodes with the same label value."""
-        group = self.group
-        if group is not None and (group.topology_key or group.network_topology is not None):
-            return True
-        return self.has_policies and self.has_network_topology
+        return bool(self.topology_key) or self.has_network_topology
 
     @property
     def is_settled(self) -> bool:

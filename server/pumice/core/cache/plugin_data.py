@@ -70,18 +70,14 @@ class PluginDataStore:
 
     def __init__(self) -> None:
         self._by_plugin: Memo[str, PluginData] = Memo(lambda _plugin: PluginData())
-        self._count = 0
 
     def put(self, plugin: str, name: str, values: Values) -> bool:
         """Stores what an adapter reports; returns whether anything changed."""
         data = self.of(plugin)
-        before = len(data)
-        if values and not data.get(name) and self._count >= MAX_NAMES:
+        if values and not data.get(name) and sum(map(len, self._by_plugin.values())) >= MAX_NAMES:
             problem = f"there are {MAX_NAMES} names already, which is the most that are kept"
             raise ObjectError("PluginData", f"{plugin}/{name}", "name", problem)
-        changed = data.put(name, values)
-        self._count += len(data) - before
-        return changed
+        return data.put(name, values)
 
     def of(self, plugin: str) -> PluginData:
         return self._by_plugin[plugin]

@@ -200,7 +200,7 @@ class PodUpdates:
         spec = first.class_.spec
         if spec.volumes:
             for task in tasks.values():
-                self._cache.storage.users.add(task)
+                self._cache.storage.users.change(task, 1)
         if spec.resource_claims:
             self._cache.devices.users.update(tasks)
 
@@ -210,7 +210,7 @@ class PodUpdates:
         if task.ledger_status is not None:
             self._table.remove(task)
         if task.class_.spec.volumes:
-            self._cache.storage.users.remove(task)
+            self._cache.storage.users.change(task, -1)
         self._cache.devices.users.pop(task.uid, None)
         if task.job_id:
             job = self._cache.jobs[task.job_id]

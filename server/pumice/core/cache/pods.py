@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,10 @@ from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.selector_index import SelectorIndex, demanded
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.integers import add_amount
+from pumice.core.model.integers import add_amount, change_member
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
-K = TypeVar("K")
-V = TypeVar("V")
 Counts = NDArray[np.int64]
 # Small, because there may be thousands of tallies with a number for each node.
 SmallCounts = NDArray[np.int32]
@@ -306,7 +303,7 @@ class PodIndex:
                     tally.change(row, sign)
             for key, pods in self._by_label.items():
                 if key in labels:
-                    _change(pods.by_value, labels[key], task.uid, (task, row), sign)
+                    change_member(pods.by_value, labels[key], task.uid, (task, row), sign)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -323,7 +320,7 @@ class PodIndex:
                 del self._ports[key]
         if spec.volumes:
             self.volume_log.append((row, task, sign))
-            _change(self.with_volumes, row, task.uid, task, sign)
+            change_member(self.with_volumes, row, task.uid, task, sign)
 
     # Queries.
 
@@ -386,13 +383,3 @@ class PodIndex:
             for task in entry.tasks.values():
                 if in_view(task):
                     yield task, row
-
-
-def _change(groups: dict[K, dict[str, V]], key: K, uid: str, item: V, sign: int) -> None:
-    """Adds an item to a group (1), or removes it (-1); a group without items is dropped."""
-    if sign > 0:
-        groups.setdefault(key, {})[uid] = item
-    elif (group := groups.get(key)) is not None:
-        group.pop(uid, None)
-        if not group:
-            del groups[key]

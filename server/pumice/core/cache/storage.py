@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pumice.core.cache.reservations import Reservations
 from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
+from pumice.core.model.integers import change_member
 from pumice.core.model.pod import Pod, PodVolume
 from pumice.core.model.storage import (
     CsiDriver,
@@ -46,16 +47,11 @@ class VolumeUsers:
         self._claim_of_volume: dict[str, str] = {}
         self._outdated: dict[str, None] = {}
 
-    def add(self, task: Task) -> None:
-        for key in _claims(task):
-            self._by_claim.setdefault(key, {})[task.uid] = task
-
-    def remove(self, task: Task) -> None:
-        for key in _claims(task):
-            users = self._by_claim.get(key, {})
-            users.pop(task.uid, None)
-            if not users:
-                self._by_claim.pop(key, None)
+    def change(self, task: Task, sign: int) -> None:
+        """Adds a task (1), or removes it (-1)."""
+        for volume in task.pod.spec.volumes:
+            key = f"{task.pod.namespace}/{volume.claim_name}"
+            change_member(self._by_claim, key, task.uid, task, sign)
 
     def updated(self, item: StorageObject, *, gone: bool) -> None:
         """Marks the tasks that use an object which has changed or is gone."""
@@ -82,11 +78,6 @@ class VolumeUsers:
         tasks = {uid: task for key in claims for uid, task in self._by_claim.get(key, {}).items()}
         for uid in sorted(tasks):
             yield tasks[uid]
-
-
-def _claims(task: Task) -> list[str]:
-    pod = task.pod
-    return [f"{pod.namespace}/{volume.claim_name}" for volume in pod.spec.volumes]
 
 
 class StorageCache:

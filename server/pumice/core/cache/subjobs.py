@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from pumice.core.cache.index import TaskIndex
@@ -42,13 +43,9 @@ class SubJob:
         return self.index.is_pipelined(self.min_available)
 
     def pending_request(self) -> Resources:
-        counts: dict[int, tuple[Resources, int]] = {}
-        for task in self.index.pending.values():
-            number = task.class_.number
-            counts[number] = (task.request, counts.get(number, (None, 0))[1] + 1)
         total = Resources()
-        for request, count in counts.values():
-            total.add_times(request, count)
+        for class_, count in Counter(task.class_ for task in self.index.pending.values()).items():
+            total.add_times(class_.request, count)
         return total
 
 

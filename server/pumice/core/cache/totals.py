@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -130,16 +131,12 @@ def contribution_of(job: Job) -> Contribution:
 
 def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
     """What is held and what the tasks request; read-only."""
-    first = next(iter(tasks))
     if held is NOTHING and len(tasks) == 1:
-        return first.request
-    total, alike = held.clone(), 0
-    for task in tasks:
-        if task.request is first.request:
-            alike += 1
-        else:
-            total.add(task.request)
-    return total.add_times(first.request, alike)
+        return next(iter(tasks)).request
+    total = held.clone()
+    for class_, count in Counter(task.class_ for task in tasks).items():
+        total.add_times(class_.request, count)
+    return total
 
 
 def reserved_by(job: Job) -> Resources:

@@ -1,4 +1,4 @@
-"""Exact arithmetic: sums, and a logarithm with the same bits everywhere."""
+"""Exact arithmetic: counts and sums, and a logarithm with the same bits everywhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 
 def add_amount(amounts: dict[K, Any], key: K, amount: int | float) -> None:
@@ -18,6 +19,16 @@ def add_amount(amounts: dict[K, Any], key: K, amount: int | float) -> None:
         amounts[key] = total
     else:
         amounts.pop(key, None)
+
+
+def change_member(groups: dict[K, dict[str, V]], key: K, uid: str, item: V, sign: int) -> None:
+    """Adds an item to a group (1), or removes it (-1); a group without items is removed."""
+    if sign > 0:
+        groups.setdefault(key, {})[uid] = item
+    elif (group := groups.get(key)) is not None:
+        group.pop(uid, None)
+        if not group:
+            del groups[key]
 
 
 _LOW_BITS = 26

@@ -164,16 +164,15 @@ class Estimator:
     """Estimates the load of a pod from its requests and limits."""
 
     def __init__(self, arguments: EstimatorArguments) -> None:
-        self._request_ratio, self._burst_ratio = arguments.request_ratio, arguments.burst_ratio
-        self._risk_threshold = arguments.risk_threshold
-        self._risk_factor = arguments.risk_factor
+        self._arguments = arguments
         # The load of a pod that asks for nothing.
         self._milli_cpu = _amount(arguments.best_effort_cpu, 1000, bare=1)
         self._memory = _amount(arguments.best_effort_memory, 1, bare=_MIB)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
         """Millicores and bytes of a pod on a node whose load is given, from 0 to 1."""
-        risk = self._risk_factor if load >= self._risk_threshold else 1.0
+        given = self._arguments
+        risk = given.risk_factor if load >= given.risk_threshold else 1.0
         if task.best_effort:
             return self._milli_cpu * risk, self._memory * risk
         spec = task.class_.spec
@@ -182,7 +181,8 @@ class Estimator:
 
     def _estimate(self, request: float, limit: float, risk: float) -> float:
         most = limit if limit > 0 and limit >= request else request
-        estimate = (request * self._request_ratio + (most - request) * self._burst_ratio) * risk
+        given = self._arguments
+        estimate = (request * given.request_ratio + (most - request) * given.burst_ratio) * risk
         return min(max(estimate, 0.0), most)
 
 

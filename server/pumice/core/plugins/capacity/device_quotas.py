@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pumice.core.cache.claimed_devices import (
     COUNT,
-    ByClass,
     ClaimedAmounts,
-    by_class,
     claimed_devices,
+    class_of,
+    limits_by_class,
 )
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -33,7 +33,8 @@ HeldBy = Callable[["DeviceQuota"], ClaimedAmounts]
 class DeviceQuota:
     """The limits of one queue, what its tasks hold, and what was promised to admitted jobs."""
 
-    def __init__(self, limits: ByClass) -> None:
+    def __init__(self, limits: Mapping[str, Mapping[str, int]]) -> None:
+        # By device class and resource.
         self.limits = limits
         self.held = ClaimedAmounts()
         self.promised = Counter[str]()
@@ -51,23 +52,21 @@ class DeviceQuota:
         A class that the queue does not name has no limit. For a class that it names, the limit of a
         capacity without a limit is zero, but a number of zero devices is no limit, as in Volcano.
         """
-        wanted = _merged(claim for claim in claims if not claimed.counts(claim))
-        for class_ in sorted(wanted.keys() & self.limits.keys()):
-            limits = self.limits[class_]
-            for name, asked in wanted[class_].items():
-                is_count = name.startswith(COUNT)
-                allowed = limits.get(name, 0)
-                if (is_count and not allowed) or not (is_count or with_capacity):
-                    continue
-                used = claimed.amounts.get(name, 0)
-                used += self.promised[name] if with_promised else 0
-                if used + asked > allowed or name not in limits:
-                    return name, asked, used, allowed
+        wanted = claimed_devices(claim for claim in claims if not claimed.counts(claim))
+        for name in sorted(wanted, key=class_of):
+            limits, is_count = self.limits.get(class_of(name)), name.startswith(COUNT)
+            if limits is None or not (is_count or with_capacity):
+                continue
+            asked, allowed = wanted[name], limits.get(name, 0)
+            if is_count and not allowed:
+                continue
+            used = claimed.amounts[name] + (self.promised[name] if with_promised else 0)
+            if used + asked > allowed or name not in limits:
+                return name, asked, used, allowed
         return None
 
     def promise(self, claims: Iterable[ResourceClaim]) -> None:
-        for amounts in _merged(c for c in claims if not self.held.counts(c)).values():
-            self.promised.update(amounts)
+        self.promised.update(claimed_devices(c for c in claims if not self.held.counts(c)))
 
 
 def _held(quota: DeviceQuota) -> ClaimedAmounts:
@@ -83,7 +82,7 @@ class DeviceQuotas:
         self._devices, self._with_capacity = session.cache.devices, with_capacity
         self._by_queue: dict[str, DeviceQuota] = {}
         for name, account in accounts.items():
-            if limits := by_class(account.queue.capability or ()):
+            if limits := limits_by_class(account.queue.capability or ()):
                 self._by_queue[name] = DeviceQuota(limits)
         if self._by_queue:
             self._count(session, accounts)
@@ -185,11 +184,3 @@ class DeviceSimulation(QueueSimulation):
         if account is not None and self._quotas.limit_reached(account, task, claimed):
             return False
         return super().is_allocatable(queue, task)
-
-
-def _merged(claims: Iterable[ResourceClaim]) -> dict[str, Counter[str]]:
-    total: dict[str, Counter[str]] = {}
-    for claim in claims:
-        for class_, amounts in claimed_devices(claim).items():
-            total.setdefault(class_, Counter()).update(amounts)
-    return total

@@ -102,10 +102,13 @@ class DomainAmounts:
                 enough[:] = False
         return enough
 
-    def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
-        """How full each domain would be with the request, from 0 to 1; 0 if the request does not fit."""
+    def fullness(self, request: Resources, names: Sequence[str] | None = None) -> Scores:
+        """How full domains would be with a request, from 0 to 1; 0 if the request does not fit.
+
+        Without names, these are all domains, by number.
+        """
         needs = {name: request.get(name) for name in request.names()}
-        return self._fullness_of(needs, names)
+        return self._fullness(needs, self._tree.names if names is None else names)
 
     def later_fullness(
         self, requests: Sequence[tuple[Resources, Resources]], names: Sequence[str]
@@ -118,27 +121,19 @@ class DomainAmounts:
             name: np.array([[request.get(name) + before.get(name)] for request, before in requests])
             for name in kinds.pop()
         }
-        return np.zeros((len(requests), 1)) + self._fullness_of(needs, names)
-
-    def fullness_of_all(self, request: Resources) -> Scores:
-        """The same by number of the domain."""
-        needs = {name: request.get(name) for name in request.names()}
-        return self._fullness(needs, np.arange(len(self._tree.names)))
+        return np.zeros((len(requests), 1)) + self._fullness(needs, names)
 
     def _find_numbers(self, names: tuple[str, ...]) -> Numbers:
         found = [self._tree.number_of(name) for name in names]
         return np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
 
-    def _fullness_of(self, needs: Mapping[str, Number | Counts], names: Sequence[str]) -> Scores:
+    def _fullness(self, needs: Mapping[str, Number | Counts], names: Sequence[str]) -> Scores:
         numbers = self._numbers[tuple(names)]
-        return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(needs, numbers))
-
-    def _fullness(self, needs: Mapping[str, Number | Counts], numbers: Numbers) -> Scores:
         _, used, _, allocatable = self._summed()
         if self._events:
             self._count_events(used)
         total: Floats = np.zeros(len(numbers))
-        fits: Mask = np.ones(len(numbers), dtype=np.bool_)
+        fits: Mask = numbers != NO_DOMAIN
         divisor = 0
         for name, need in needs.items():
             weight, column = self._weights.get(name), self._table.column_of(name)
@@ -258,7 +253,7 @@ class TierScores:
     def scores(self, class_: TaskClass, rows: Rows) -> Scores | None:
         if not 0 < self._total < np.inf:
             return None
-        by_domain = np.append(self._amounts.fullness_of_all(class_.request), 1.0)
+        by_domain = np.append(self._amounts.fullness(class_.request), 1.0)
         total: Scores = np.zeros(len(rows))
         for tier, weight in self._weights:
             total = total + weight * by_domain[self._tree.by_row(tier)[rows]]

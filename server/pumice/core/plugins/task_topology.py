@@ -236,15 +236,15 @@ class Bucket:
         # By uid.
         self.pending: dict[str, Task] = {}
         self.request = Resources()
+        # The number of tasks by role, and of those with a node by node.
         self.roles, self.on_node = Counter[str](), Counter[str]()
-        self.bound = 0
         # The sum of what its pending tasks request, over all resources.
         self.load = 0.0
 
     def add(self, role: str, task: Task) -> None:
         self.roles[role] += 1
         if task.node_name:
-            self._bind(task)
+            self.on_node[task.node_name] += 1
             return
         self.pending[task.uid] = task
         self.request.add(task.request)
@@ -255,15 +255,11 @@ class Bucket:
         if self.pending.pop(task.uid, None) is not None:
             self.request.subtract(task.request)
             self.load -= _load(task.request)
-        self._bind(task)
-
-    def _bind(self, task: Task) -> None:
         self.on_node[task.node_name] += 1
-        self.bound += 1
 
     @property
     def size(self) -> int:
-        return len(self.pending) + self.bound
+        return len(self.pending) + self.on_node.total()
 
 
 class JobBuckets:

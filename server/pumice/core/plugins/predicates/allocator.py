@@ -45,12 +45,13 @@ class UndecidedError(Exception):
 
 @dataclass(slots=True)
 class _Item:
-    """A request of a claim, with the alternative and the devices that the search has chosen."""
+    """A request of a claim, with the alternative, its count and the devices of the search so far."""
 
     claim: ResourceClaim
     request: DeviceRequest
     alternatives: Sequence[DeviceSubRequest]
     chosen: int = -1
+    count: int = 0
     devices: list[PooledDevice] = field(default_factory=list)
 
     @property
@@ -104,31 +105,20 @@ class Allocator:
         return Found(allocations, score)
 
     def _solve(self, items: list[_Item], place: int) -> bool:
+        """Chooses devices for the request at a place, and for all requests after it."""
         if place == len(items):
             return True
         item = items[place]
-        for number in range(len(item.alternatives)):
-            item.chosen = number
-            if self._try(items, place):
+        for number, wanted in enumerate(item.alternatives):
+            item.chosen, item.count = number, wanted.count
+            matching = list(self._matching(wanted))
+            if wanted.takes_all:
+                matching = [d for d in matching if self._supply.has_capacity(wanted, d)]
+                # All devices are at least one.
+                item.count = max(len(matching), 1)
+            if self._choose(items, place, matching, 0):
                 return True
         item.chosen = -1
-        return False
-
-    def _try(self, items: list[_Item], place: int) -> bool:
-        item = items[place]
-        matching = list(self._matching(item.sub_request))
-        if not item.sub_request.takes_all:
-            return self._choose(items, place, matching, 0)
-        matching = [d for d in matching if self._supply.has_capacity(item.sub_request, d)]
-        done: list[PooledDevice] = []
-        for device in matching:
-            if not self._take(items, item, device):
-                break
-            done.append(device)
-        if done and len(done) == len(matching) and self._solve(items, place + 1):
-            return True
-        for device in reversed(done):
-            self._put_back(item, device)
         return False
 
     def _choose(
@@ -136,9 +126,9 @@ class Allocator:
     ) -> bool:
         """Takes as many devices as the request wants; if the first ones fail, tries later ones."""
         item = items[place]
-        if len(item.devices) == item.sub_request.count:
+        missing = item.count - len(item.devices)
+        if not missing:
             return self._solve(items, place + 1)
-        missing = item.sub_request.count - len(item.devices)
         for number in range(start, len(matching) - missing + 1):
             if self._take(items, item, matching[number]):
                 if self._choose(items, place, matching, number + 1):

@@ -296,7 +296,7 @@ class ClusterCache:
             job.group = job.group.with_status(status)
             job.phase = status.phase
             job.touch()
-            self.groups.put(job.group)
+            self.groups.replace(job.id, job.group)
 
     def assume_queue(self, name: str, allocated: tuple[tuple[str, int], ...]) -> None:
         queue = self.queues.get(name)

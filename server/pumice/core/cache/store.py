@@ -63,6 +63,11 @@ class ObjectStore(Generic[T]):
         self.version += 1
         return old
 
+    def replace(self, key: str, item: T) -> None:
+        """Replaces a stored object by another version with the same key and uid."""
+        self._by_key[key] = item
+        self.version += 1
+
     def drop(self, uid: str) -> T | None:
         key = self._key_of.pop(uid, None)
         if key is None:

@@ -44,7 +44,7 @@ class SubJob:
 
     def pending_request(self) -> Resources:
         total = Resources()
-        for class_, count in Counter(task.class_ for task in self.index.pending.values()).items():
+        for class_, count in Counter([task.class_ for task in self.index.pending.values()]).items():
             total.add_times(class_.request, count)
         return total
 

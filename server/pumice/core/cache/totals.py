@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -28,9 +28,9 @@ class Contribution:
     # Held above the jobs' minima.
     elastic: Resources
     # Promised to admitted jobs and not held yet.
-    inqueue: Resources = field(default_factory=lambda: NOTHING)
+    inqueue: Resources
     # Promised as overcommit counts it: the whole minimum of an Inqueue job, held or not.
-    admitted: Resources = field(default_factory=lambda: NOTHING)
+    admitted: Resources
     jobs: int = 1
 
     @classmethod
@@ -118,7 +118,7 @@ def contribution_of(job: Job) -> Contribution:
         scalars = {name: amount for name, amount in held.scalars.items() if amount}
         allocated, elastic = Resources(held.milli_cpu, held.memory, scalars), job.elastic()
     request = _sum_of(pending.values(), allocated) if pending else allocated
-    part = Contribution(allocated, request, elastic)
+    part = Contribution(allocated, request, elastic, inqueue=NOTHING, admitted=NOTHING)
     if job.min_resources is None or job.group is None:
         return part
     if job.phase is _INQUEUE:
@@ -134,7 +134,7 @@ def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
     if held is NOTHING and len(tasks) == 1:
         return next(iter(tasks)).request
     total = held.clone()
-    for class_, count in Counter(task.class_ for task in tasks).items():
+    for class_, count in Counter([task.class_ for task in tasks]).items():
         total.add_times(class_.request, count)
     return total
 

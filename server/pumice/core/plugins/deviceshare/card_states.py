@@ -75,7 +75,7 @@ class CardStates(StateNumbers[State | None]):
             return NO_CARDS
         usage, kept = cards.all_usage if now else cards.usage, self.kept.get(row)
         if kept is not None and len(kept) == len(usage):
-            usage = tuple(used.with_more(*more) for used, more in zip(usage, kept, strict=True))
+            usage = tuple(map(_sum, usage, kept))
         return self._number_of((cards.shape, usage))
 
     def blocked(self, facet: Hashable, row: int) -> frozenset[int]:
@@ -159,6 +159,11 @@ class CardStates(StateNumbers[State | None]):
             scores.append(found[0])
             number = found[1]
         return tuple(scores)
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    parts = tuple(sorted((*one.parts, *other.parts)))
+    return Usage(one.pods + other.pods, one.memory + other.memory, one.cores + other.cores, parts)
 
 
 LOCKED = "node has been locked within 5 minutes"

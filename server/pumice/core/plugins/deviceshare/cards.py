@@ -33,14 +33,11 @@ class Usage(NamedTuple):
     parts: tuple[str, ...] = ()
 
     def plus(self, share: Share) -> Usage:
+        pods, memory, cores, parts = self
         if share.part:
-            return self.with_more(1, share.part_memory, share.cores, (share.part,))
-        return self.with_more(1, share.memory, share.cores, ())
-
-    def with_more(self, pods: int, memory: int, cores: int, parts: tuple[str, ...]) -> Usage:
-        """The usage with further pods, memory, cores and parts."""
-        every = tuple(sorted((*self.parts, *parts))) if parts else self.parts
-        return Usage(self.pods + pods, self.memory + memory, self.cores + cores, every)
+            parts = tuple(sorted((*parts, share.part)))
+            return Usage(pods + 1, memory + share.part_memory, cores + share.cores, parts)
+        return Usage(pods + 1, memory + share.memory, cores + share.cores, parts)
 
 
 class Share(NamedTuple):

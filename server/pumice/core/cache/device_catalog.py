@@ -21,6 +21,7 @@ from pumice.core.model.selectors import NodeSelectorTerm
 
 DeviceId = tuple[str, str, str]
 CounterId = tuple[str, str, str, str]
+_EMPTY = MapValue({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +118,6 @@ def _pooled(part: ResourceSlice, device: Device) -> PooledDevice:
         ),
         {"device": _variable(part.driver, device)},
     )
-
-
-_EMPTY = MapValue({})
 
 
 def _variable(driver: str, device: Device) -> MapValue:

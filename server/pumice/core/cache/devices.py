@@ -26,6 +26,15 @@ from pumice.core.model.memo import Versioned
 from pumice.core.model.pod import ContainerResources, Pod
 from pumice.core.model.quantities import THOUSAND
 
+# Every class also has the extended resource with this prefix and the name of the class.
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+# Kubernetes cuts generated names so that five characters can be added.
+_LONGEST_BASE, _SUFFIX = 248, 5
+# A claim for the extended resources of a pod, and which container gets which devices.
+ExtendedClaim = tuple[ResourceClaim, tuple[RequestMapping, ...]]
+# The number of pods that can share a device if none of them takes any of its capacity.
+_MANY = 10_000
+
 
 class DeviceCache:
     """Claims, slices and classes of devices."""
@@ -52,15 +61,6 @@ class DeviceCache:
         names = dict.fromkeys(wanted.claim_name for wanted in task.pod.spec.resource_claims)
         found = (self.claims.get(f"{task.pod.namespace}/{name}") for name in names)
         return [claim for claim in found if claim is not None]
-
-
-# Every class also has the extended resource with this prefix and the name of the class.
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
-# Kubernetes cuts generated names so that five characters can be added.
-_LONGEST_BASE, _SUFFIX = 248, 5
-
-# A claim for the extended resources of a pod, and which container gets which devices.
-ExtendedClaim = tuple[ResourceClaim, tuple[RequestMapping, ...]]
 
 
 class ExtendedResources:
@@ -164,10 +164,6 @@ class _Wanted:
     def _map(self, number: int, request: str) -> None:
         name = self._containers[number].name
         self.mappings.append(RequestMapping(name, self._resource, request))
-
-
-# The number of pods that can share a device if none of them takes any of its capacity.
-_MANY = 10_000
 
 
 class DeviceOffers:

@@ -25,6 +25,13 @@ from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
 
 _FULL = 100
+AFFINITY = "volcano.sh/task-topology-affinity"
+ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+TASK_ORDER = "volcano.sh/task-topology-task-order"
+_ROLE = "volcano.sh/task-spec"
+_AWAY_FROM_ITSELF, _NEAR_OTHERS, _NEAR_ITSELF, _AWAY_FROM_OTHERS = 4, 3, 2, 1
+Groups = list[list[str]]
+_MIB = 1024 * 1024
 
 
 class TaskTopologyArguments(Arguments):
@@ -143,15 +150,6 @@ class TaskTopologyPlugin:
         return fits
 
 
-AFFINITY = "volcano.sh/task-topology-affinity"
-ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
-TASK_ORDER = "volcano.sh/task-topology-task-order"
-_ROLE = "volcano.sh/task-spec"
-_AWAY_FROM_ITSELF, _NEAR_OTHERS, _NEAR_ITSELF, _AWAY_FROM_OTHERS = 4, 3, 2, 1
-
-Groups = list[list[str]]
-
-
 def role_of(task: Task) -> str:
     """The role in the annotation; a label does not count here."""
     return task.pod.annotations.get(_ROLE, "")
@@ -223,9 +221,6 @@ def _is_sound(groups: Groups, roles: set[str]) -> bool:
         if len(set(named)) < len(named) or not roles.issuperset(named):
             return False
     return True
-
-
-_MIB = 1024 * 1024
 
 
 class Bucket:

@@ -13,6 +13,8 @@ from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.session.queues import UNLIMITED, QueueAccount, flat_accounts, inherit
 from pumice.core.session.session import Session
 
+ROOT = "root"
+
 
 class CapacityAccount(QueueAccount):
     """The account of a queue in a session, with its parent and children in the tree."""
@@ -135,9 +137,6 @@ class GateReservations:
         if self._queue_of.get(task.uid) == queue:
             kept = kept.clone().subtract(task.request)
         return kept
-
-
-ROOT = "root"
 
 
 def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:

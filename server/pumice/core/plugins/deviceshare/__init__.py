@@ -31,7 +31,7 @@ from pumice.core.configuration.volcano_names import INIT_PARAMETERS, InitParamet
 from pumice.core.decisions import SharedDevice
 from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import ALLOCATED, PIPELINED
 from pumice.core.plugins.deviceshare.card_states import LOCKED, CardStates, NodeLocks
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
@@ -54,6 +54,10 @@ from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Hooks, Rows, Scores
 from pumice.core.session.policies import KernelStates, PlainRule, StateRule
 from pumice.core.session.session import Session
+
+_TAKES = (ALLOCATED, PIPELINED)
+# MindCluster's points for a node.
+_POINTS = 8.0
 
 
 class LabelArguments(Arguments):
@@ -125,9 +129,6 @@ class DeviceShareArguments(Arguments):
             init = InitParameters(configuration.arguments_of(INIT_PARAMETERS))
             kinds.append(MindClusterNpu(data, keeps_free_chips=init.keeps_free_chips))
         return kinds
-
-
-_ALLOCATED, _PIPELINED = TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 
 
 class DeviceSharePlugin:
@@ -280,7 +281,7 @@ class DeviceSharePlugin:
         if self._states.of(row) is IGNORED:
             return None
         question = self._question(task, row)
-        number = self._cards.number(row, now=task.status is _ALLOCATED)
+        number = self._cards.number(row, now=task.status is ALLOCATED)
         taken = self._cards.taken[number, question]
         if taken is None:
             return self._kind.asked(self._requests[task.class_]).reason
@@ -293,7 +294,7 @@ class DeviceSharePlugin:
         self._given[task.uid] = taken
         said = self._kind.annotations(task, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
-        if self._locks is not None and task.status is _ALLOCATED:
+        if self._locks is not None and task.status is ALLOCATED:
             self._locks.reserve(row, task.uid)
             asked = self._kind.asked(self._requests[task.class_])
             if asked.lock:
@@ -337,10 +338,6 @@ class DeviceSharePlugin:
             shares = [share for container in taken.shares for share in container]
             self._cards.kept[row] = with_shares(before, shares)
             self._table.touch(row)
-
-
-_POINTS = 8.0
-_TAKES = (_ALLOCATED, _PIPELINED)
 
 
 def _reader_of_late_devices(

@@ -17,7 +17,7 @@ from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import BINDING
 from pumice.core.plugins.deviceshare.cards import (
     IGNORED,
     DeviceKind,
@@ -30,6 +30,9 @@ from pumice.core.plugins.deviceshare.cards import (
 from pumice.core.session.feasibility.rows import NodeRows
 
 _NONE: frozenset[int] = frozenset()
+LOCKED = "node has been locked within 5 minutes"
+_LOCK_NS = 5 * 60 * 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The number of the state of nodes without cards.
 NO_CARDS = 0
 _NOTHING = Taken((), (), 0.0)
@@ -166,12 +169,6 @@ def _sum(one: Usage, other: Usage) -> Usage:
     return Usage(one.pods + other.pods, one.memory + other.memory, one.cores + other.cores, parts)
 
 
-LOCKED = "node has been locked within 5 minutes"
-_VALID_NS = 5 * 60 * 1_000_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BINDING = TaskStatus.BINDING
-
-
 class NodeLocks:
     """The nodes that are locked in a session: by their annotation, or by a pod that is being bound.
 
@@ -202,10 +199,10 @@ class NodeLocks:
         for text in filter(None, map(said.get, self._names)):
             end = _end_ns(text)
             if end is None or end > self._now_ns:
-                self.ends[row] = self._now_ns + _VALID_NS if end is None else end
+                self.ends[row] = self._now_ns + _LOCK_NS if end is None else end
                 return True
         return any(
-            task.status is _BINDING and self._concerns(task.class_) for task in entry.tasks.values()
+            task.status is BINDING and self._concerns(task.class_) for task in entry.tasks.values()
         )
 
     def reserve(self, row: int, pod_uid: str) -> None:
@@ -225,4 +222,4 @@ def _end_ns(text: str) -> int | None:
     if since.tzinfo is None:
         return None
     microseconds = (since - _EPOCH) // timedelta(microseconds=1)
-    return microseconds * 1_000 + _VALID_NS
+    return microseconds * 1_000 + _LOCK_NS

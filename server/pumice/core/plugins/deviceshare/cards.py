@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import RELEASING
 
-_RELEASING = TaskStatus.RELEASING
 # A larger number in an annotation or capacity is a mistake.
 MOST_CARDS = 1024
 _UINT32 = 2**32
@@ -149,7 +148,7 @@ def cards_with_use(
     """The cards of a node with the shares of its pods."""
     staying, leaving = list[Share](), list[Share]()
     for task in entry.tasks.values():
-        (leaving if task.status is _RELEASING else staying).extend(shares_of(task))
+        (leaving if task.status is RELEASING else staying).extend(shares_of(task))
     usage = with_shares((Usage(),) * len(names), staying)
     return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
 

@@ -53,6 +53,14 @@ _SECOND_NS = 1_000_000_000
 Rules = Sequence[Mapping[str, str]]
 # By card.
 Tenants = tuple[tuple[Tenant, ...], ...]
+_MODE = "volcano.sh/vgpu-mode"
+_USE_TYPE = "nvidia.com/use-gputype"
+_NO_TYPE = "nvidia.com/nouse-gputype"
+_USE_NAME = "volcano.sh/vgpu-use-gpuuuid"
+_NO_NAME = "volcano.sh/vgpu-nouse-gpuuuid"
+_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
+_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLICY))
 
 
 class VGpu(DeviceKind):
@@ -222,16 +230,6 @@ def _with_tenant(tenants: Tenants, tenant: Tenant, shares: Iterable[Share]) -> T
         own = tenant if share.memory or share.cores else Tenant("", tenant.rules)
         found[share.card] = tuple(sorted({*found[share.card], own}))
     return tuple(found)
-
-
-_MODE = "volcano.sh/vgpu-mode"
-_USE_TYPE = "nvidia.com/use-gputype"
-_NO_TYPE = "nvidia.com/nouse-gputype"
-_USE_NAME = "volcano.sh/vgpu-use-gpuuuid"
-_NO_NAME = "volcano.sh/vgpu-nouse-gpuuuid"
-_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
-_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-_KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLICY))
 
 
 @dataclass(frozen=True, slots=True)

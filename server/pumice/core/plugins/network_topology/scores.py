@@ -18,6 +18,10 @@ from pumice.core.model.resources import Number, Resources
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
 
+# All tiers between the lowest and the highest count, even those without a HyperNode. If there are
+# more tiers than this, only those with a HyperNode count.
+_WIDEST_SPAN = 1_000
+
 
 class DomainAmounts:
     """Sums over the nodes of every domain, at the beginning of the session.
@@ -147,11 +151,6 @@ class DomainAmounts:
             total = total + weight * (with_it / np.maximum(offered, 1))
             divisor += weight
         return np.where(fits, total / divisor, 0.0) if divisor > 0 else np.zeros(len(numbers))
-
-
-# All tiers between the lowest and the highest count, even those without a HyperNode. If there are
-# more tiers than this, only those with a HyperNode count.
-_WIDEST_SPAN = 1_000
 
 
 class NodeCloseness:

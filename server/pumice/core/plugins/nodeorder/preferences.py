@@ -15,6 +15,13 @@ from pumice.core.session.feasibility.candidate_terms import ScaledPreference
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
 
+_MIB = 1024 * 1024
+_LEAST = 23 * _MIB
+_MOST_PER_CONTAINER = 1000 * _MIB
+_FULL = 100.0
+# Topology key, weight, and the pods that the term matches.
+_OwnTerm = tuple[str, int, PodTally]
+
 
 class NodePreferences:
     """Preferred node affinity and taints: the terms of each class; none if all nodes score the same."""
@@ -60,11 +67,6 @@ class NodePreferences:
         return np.array(counts, dtype=np.int64)[codes] if any(counts) else None
 
 
-_MIB = 1024 * 1024
-_LEAST = 23 * _MIB
-_MOST_PER_CONTAINER = 1000 * _MIB
-
-
 class ImageLocality:
     """Scores nodes by the sizes of the pod's images that they already have."""
 
@@ -101,12 +103,6 @@ def _points(total: Counts, most: int) -> Scores:
         return np.zeros(len(total))
     total = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
     return np.trunc(100 * (total - _LEAST) / (most - _LEAST))
-
-
-_FULL = 100.0
-
-# Topology key, weight, and the pods that the term matches.
-_OwnTerm = tuple[str, int, PodTally]
 
 
 def has_preferred_terms(spec: PodSpec) -> bool:

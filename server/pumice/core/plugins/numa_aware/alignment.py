@@ -18,6 +18,13 @@ from pumice.core.model.topology import NumaCpu, NumaTopology
 MAX_CPU = 4096
 # The kubelet aligns to at most this many NUMA nodes.
 MAX_NUMA_NODES = 8
+# Go sorts up to this many elements by insertion.
+_INSERTION_LIMIT = 12
+# Cores are compared by the taken cpus of their socket, its free cpus, the free cpus of the core, the
+# socket, and the core.
+_CoreKey = tuple[int, int, int, int, int]
+BEST_EFFORT, RESTRICTED, SINGLE = "best-effort", "restricted", "single-numa-node"
+_STRICT = (RESTRICTED, SINGLE)
 
 
 def bits(numbers: Iterable[int]) -> int:
@@ -133,13 +140,6 @@ def layout_of(topology: NumaTopology) -> Layout | None:
     )
 
 
-# Go sorts up to this many elements by insertion.
-_INSERTION_LIMIT = 12
-# Cores are compared by the taken cpus of their socket, its free cpus, the free cpus of the core, the
-# socket, and the core.
-_CoreKey = tuple[int, int, int, int, int]
-
-
 def take(layout: Layout, available: int, count: int) -> int | None:
     """Chooses ``count`` of the available cpus, close together; None: there are too few."""
     if count < 1:
@@ -222,10 +222,6 @@ def _sorted(keys: list[_CoreKey]) -> list[_CoreKey]:
 
 def _is_before(left: _CoreKey, right: _CoreKey) -> bool:
     return left[0] > right[0] or any(left[part] < right[part] for part in range(1, 5))
-
-
-BEST_EFFORT, RESTRICTED, SINGLE = "best-effort", "restricted", "single-numa-node"
-_STRICT = (RESTRICTED, SINGLE)
 
 
 class Hint(NamedTuple):

@@ -28,6 +28,8 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_Choice = tuple[PersistentVolumeClaim, NDArray[np.intp]]
 
 
 @dataclass(slots=True)
@@ -182,11 +184,6 @@ class VolumeBinding:
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.volume_name) and claim.bind_completed
-
-
-_NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-_Choice = tuple[PersistentVolumeClaim, NDArray[np.intp]]
 
 
 class VolumeSupply:

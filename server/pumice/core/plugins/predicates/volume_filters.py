@@ -17,6 +17,13 @@ EXCEEDED = "node(s) exceed max volume count"
 
 # A driver, and the handle of a volume of that driver.
 _Handle = tuple[str, str]
+NO_ZONE = "node(s) had no available volume zone"
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_OLD_REGION = "failure-domain.beta.kubernetes.io/region"
+# The label that a node may have instead of an old one.
+_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+_Places = list[tuple[str, frozenset[str]]]
 
 
 class VolumeLimits:
@@ -124,17 +131,6 @@ class VolumeLimits:
 
 def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
     return f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"
-
-
-NO_ZONE = "node(s) had no available volume zone"
-
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-_OLD_REGION = "failure-domain.beta.kubernetes.io/region"
-# The label that a node may have instead of an old one.
-_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
-
-_Places = list[tuple[str, frozenset[str]]]
 
 
 class VolumeZones:

@@ -50,7 +50,7 @@ class Job:
     min_sub_jobs: dict[str, int] = field(default_factory=dict)
     fit_errors: dict[str, FitErrors] = field(default_factory=dict)
     # The version of the job when its status was last written, and the fit errors at that time; None:
-    # the session had also placed some of its tasks, so that the errors hold no longer.
+    # the session had also moved some of its tasks, so that the errors hold no longer.
     closed_version: int = -1
     closed_errors: dict[str, FitErrors] | None = None
     # The text that its condition then added to Volcano's text.

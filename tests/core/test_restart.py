@@ -103,8 +103,8 @@ class RestartWalk(Walk):
 
     def _shows_all(self) -> bool:
         cache = self.cluster.engine.cache
-        suspects, _ = cache.broken.snapshot()
-        return not (self.unseen or len(cache.assumptions) or suspects or _cool_downs(cache))
+        assumptions, suspects = cache.assumptions, cache.broken.since
+        return not (self.unseen or len(assumptions) or suspects or assumptions.cool_downs)
 
     def _objects_say_all(self) -> bool:
         return False
@@ -116,10 +116,6 @@ class RestartWalk(Walk):
             if isinstance(change, PodConditionChanged) and isinstance(pod_, Pod):
                 shown = PodCondition("PodScheduled", "False", change.reason, change.message)
                 self.put(dataclasses.replace(pod_, conditions=(shown,)))
-
-
-def _cool_downs(cache: Any) -> bool:
-    return bool(cache.assumptions.cool_downs())
 
 
 TestRestarts = RestartWalk.TestCase

@@ -1,4 +1,4 @@
-"""What enters the engine: objects that changed, outcomes of decisions, data for plugins."""
+"""The input of the engine: changed objects, outcomes of decisions, and data for plugins."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Upserted:
 
 @dataclass(slots=True)
 class PodsUpserted:
-    """Several pods were added or changed, in this order; quicker than one by one."""
+    """Several pods were added or changed, in this order; faster than one delta for each."""
 
     pods: list[Pod]
 
@@ -104,7 +104,7 @@ class DataReported:
     plugin: str
     # What the data is about, for example a node's name.
     name: str
-    # Without values, what was known is forgotten.
+    # Without values, the data of the name is removed.
     values: Mapping[str, str | float]
 
 

@@ -36,7 +36,7 @@ class Problem:
     message: str
     # The nearest valid name, if there is one.
     suggestion: str = ""
-    # The configuration can be used all the same.
+    # Whether the configuration can be used nevertheless.
     warning: bool = False
 
     def __str__(self) -> str:

@@ -61,9 +61,9 @@ PLUGIN_API = 1
 class Plugin(Protocol):
     """A plugin: made from its options for every session, then opened.
 
-    It may also have ``arguments``, a subclass of Arguments; ``close(session)``, called when all actions have run;
-    and ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does. With
-    ``required = True`` a session decides nothing rather than go on without it when it raises. A
+    It may also have ``arguments``, a subclass of Arguments; ``close(session)``, which is called after
+    all actions; and ``next_wake(now_ns)``, the time at which its answers change without a change of
+    the cluster. If a plugin with ``required = True`` raises, the session decides nothing. A
     third-party plugin must also have ``api``, the version of the interface.
     """
 
@@ -127,13 +127,13 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     TdmPlugin,
     UsagePlugin,
 )
-# Plugins that sessions have by themselves and that no configuration names.
+# Plugins that every session has, without a configuration that names them.
 IMPLIED_PLUGINS: tuple[type[Plugin], ...] = (NodeShardPlugin,)
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Whose behaviour the engine has: Volcano's or kube-batch's."""
+    """The scheduler whose behaviour the engine has: Volcano or kube-batch."""
 
     actions: tuple[type[Action], ...]
     plugins: tuple[type[Plugin], ...]
@@ -178,7 +178,7 @@ class Registry:
     ) -> None:
         self.mode = mode
         self._extra = tuple(extra_plugins)
-        # Names of plugins that were offered and could not be used, and why.
+        # Installed plugins that cannot be used, by name, and why.
         self.refused: Mapping[str, str] = dict(refused or {})
         self.actions: Mapping[str, type[Action]] = {a.name: a for a in mode.actions}
         self._implied = frozenset(plugin.name for plugin in IMPLIED_PLUGINS)
@@ -200,11 +200,11 @@ class Registry:
         return plugin in self._built_in
 
     def is_required(self, plugin: str) -> bool:
-        """Whether a session must not decide anything without it."""
+        """Whether a session decides nothing without it."""
         return getattr(self.plugins[plugin], "required", False) is True
 
     def ignored_resources(self, configuration: Configuration) -> tuple[str, ...]:
-        """Resources that containers name and no node offers."""
+        """Resources that containers request and no node offers."""
         plugin = DeviceSharePlugin
         return tuple(
             name

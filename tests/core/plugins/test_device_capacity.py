@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pumice.core.cache.device_capacity import consumed_capacity
+from pumice.core.cache.device_catalog import consumed_capacity
 from pumice.core.deltas import Upserted
 from pumice.core.model.devices import (
     CapacityPolicy,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pumice.core.cache.extended_resources import claim_name
+from pumice.core.cache.devices import claim_name
 from pumice.core.configuration import read_configuration
 from pumice.core.decisions import Bind
 from pumice.core.deltas import Deleted, OutcomeCode, OutcomeReported, Upserted

@@ -8,7 +8,7 @@ import pytest
 from pumice.core.cache.hyper_nodes import CLUSTER_TOP
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import NetworkTopology
-from pumice.core.plugins.network_topology.nodes import power
+from pumice.core.plugins.network_topology.scores import power
 from tests.core.builders import job, node, pod, pod_group, queue
 from tests.core.networks import hyper_node
 from tests.core.plugins.opened import Opened, options

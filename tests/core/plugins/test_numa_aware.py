@@ -16,7 +16,7 @@ from pumice.core.deltas import Deleted, Upserted
 from pumice.core.engine import Engine
 from pumice.core.model.pod import ContainerResources, Pod, PodPhase
 from pumice.core.model.topology import NumaCpu, NumaTopology
-from pumice.core.plugins.numa_aware.layout import read_cpus, write_cpus
+from pumice.core.plugins.numa_aware.alignment import read_cpus, write_cpus
 from pumice.core.registry import Registry
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, queue
 

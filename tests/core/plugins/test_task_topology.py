@@ -11,7 +11,7 @@ from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.decisions import Bind
 from pumice.core.deltas import ClusterObject
 from pumice.core.engine import Engine
-from pumice.core.plugins.task_topology.buckets import (
+from pumice.core.plugins.task_topology import (
     AFFINITY,
     ANTI_AFFINITY,
     TASK_ORDER,

@@ -11,8 +11,7 @@ from pumice.core.decisions import Bind
 from pumice.core.deltas import ClusterObject, DataReported
 from pumice.core.engine import Engine
 from pumice.core.errors import ConfigurationError
-from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY
-from pumice.core.plugins.usage.estimates import Estimator, EstimatorArguments
+from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY, Estimator, EstimatorArguments
 from pumice.core.registry import Registry
 from pumice.core.session.feasibility.figures import MAX_AGE_SECONDS
 from tests.core.builders import GIB, NOW_NS, fill, job, node, pod, pod_group, queue

@@ -1,6 +1,7 @@
 """Decisions that the cluster does not show yet, and what follows from failed ones.
 
-A job waits after failed binds. A gang is broken when some of its members were bound and others were not.
+After failed binds, a job is left out for a while. A gang is broken when some of its members were
+bound and others were not.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from pumice.core.decisions import Bind, Decision
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import ReasonCode
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import BINDING, BOUND, RELEASING, RUNNING, TaskStatus
 
-# Names of their own: Python 3.11 is slow to find members of enumerations.
-_BINDING, _RELEASING = TaskStatus.BINDING, TaskStatus.RELEASING
 _NO_ANNOTATIONS: tuple[tuple[str, str], ...] = ()
 _SECOND_NS = 1_000_000_000
 _LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
-# A job waits after this many failures in a row.
+# A job is left out after this many failures in a row.
 _FAILURES_BEFORE_COOL_DOWN = 2
 
 
@@ -37,19 +36,20 @@ class Assumption:
     since_ns: int
     # What the bind adds to the pod.
     annotations: tuple[tuple[str, str], ...] = ()
-    # The adapter reports it done; the pod does not show it yet.
+    # The adapter has reported that the decision is applied; the pod does not show it yet.
     applied: bool = False
-    # It took too long: the next update of the pod closes it.
+    # The result took too long: the next update of the pod closes the assumption.
     expired: bool = False
 
 
 @dataclass(slots=True)
 class CoolDown:
-    """Sessions in a row whose binds of a job failed, and until when it is left out."""
+    """How many sessions in a row failed to bind a job, and until when the job is left out."""
 
     failures: int = 0
     until_ns: int = 0
-    # When the decision was made that failed last, and for which node: a gang fails once.
+    # The time and the node of the last failed decision. The binds of a gang, which are decided at
+    # the same time, count as one failure.
     decided_ns: int = -1
     node_name: str = ""
     code: ReasonCode = ReasonCode.COOLING_DOWN
@@ -65,13 +65,13 @@ class Assumptions:
     def __init__(self) -> None:
         self._by_decision: dict[str, Assumption] = {}
         self._by_pod: dict[str, Assumption] = {}
-        self._cool_downs: dict[str, CoolDown] = {}
+        self.cool_downs: dict[str, CoolDown] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
 
     def open(self, *assumptions: Assumption) -> None:
-        """Each ends what was assumed about its pod before."""
+        """Opens assumptions; each replaces an earlier assumption about its pod."""
         for assumption in assumptions:
             uid = assumption.pod_uid
             if uid in self._by_pod:
@@ -85,9 +85,9 @@ class Assumptions:
         """Opens an assumption for each decision about one of these tasks."""
         made = []
         for decision in decisions:
-            uid, status, added = decision.uid, _RELEASING, _NO_ANNOTATIONS
+            uid, status, added = decision.uid, RELEASING, _NO_ANNOTATIONS
             if isinstance(decision, Bind):
-                status, added = _BINDING, decision.annotations
+                status, added = BINDING, decision.annotations
             job_id, node = tasks[uid].job_id, decision.node
             made.append(Assumption(decision.id, uid, job_id, status, node, now_ns, added))
         self.open(*made)
@@ -117,11 +117,11 @@ class Assumptions:
         if assumed.expired:
             self.close(assumed)
             return None
-        if assumed.status is TaskStatus.BINDING:
+        if assumed.status is BINDING:
             if not pod.node_name and not pod.terminating:
                 return assumed.status, assumed.node_name
             if pod.node_name == assumed.node_name:
-                self._cool_downs.pop(assumed.job_id, None)
+                self.cool_downs.pop(assumed.job_id, None)
         elif not pod.terminating and pod.node_name == assumed.node_name:
             return assumed.status, assumed.node_name
         self.close(assumed)
@@ -137,7 +137,10 @@ class Assumptions:
         return assumed is not None and assumed.expired
 
     def expire(self, before_ns: int, now_ns: int) -> list[Assumption]:
-        """Assumptions made before a time; each is returned again only after the same time has passed."""
+        """Marks the assumptions made before a time as expired, and returns them.
+
+        The age of an expired assumption is counted anew, so that it is not returned every time.
+        """
         old = [a for a in self._by_pod.values() if a.since_ns < before_ns]
         for assumption in old:
             assumption.expired = True
@@ -145,7 +148,7 @@ class Assumptions:
         return old
 
     def not_among(self, decision_ids: Collection[str]) -> list[Assumption]:
-        """Open decisions that the adapter neither holds nor has reported done."""
+        """Open decisions that the adapter neither holds nor has reported as applied."""
         return [
             a for a in self._by_pod.values() if not a.applied and a.decision_id not in decision_ids
         ]
@@ -162,8 +165,8 @@ class Assumptions:
         code: ReasonCode = ReasonCode.COOLING_DOWN,
         job_id: str = "",
     ) -> None:
-        """Counts a failure against a job: the pod's own, unless another one is named."""
-        state = self._cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
+        """Counts a failure of a job: the job of the pod, unless another one is named."""
+        state = self.cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
         if state.decided_ns == assumed.since_ns:
             return
         state.decided_ns = assumed.since_ns
@@ -174,85 +177,74 @@ class Assumptions:
             state.start(now_ns)
 
     def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
-        """Leaves a job out for a while at once, and for longer each time in a row."""
-        state = self._cool_downs.setdefault(job_id, CoolDown())
+        """Leaves a job out at once, each time in a row for longer."""
+        state = self.cool_downs.setdefault(job_id, CoolDown())
         state.code = code
         state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
         state.start(now_ns)
 
     def end_cool_down(self, job_id: str) -> None:
-        """The job has changed, or is gone."""
-        self._cool_downs.pop(job_id, None)
+        """Forgets the failures of a job that has changed or is gone."""
+        self.cool_downs.pop(job_id, None)
 
     def node_changed(self, node_name: str) -> None:
-        if self._cool_downs:
-            changed = [id_ for id_, s in self._cool_downs.items() if s.node_name == node_name]
+        if self.cool_downs:
+            changed = [id_ for id_, s in self.cool_downs.items() if s.node_name == node_name]
             for id_ in changed:
-                del self._cool_downs[id_]
-
-    def cool_downs(self) -> list[tuple[str, CoolDown]]:
-        return sorted(self._cool_downs.items())
-
-    def set_cool_down(self, job_id: str, state: CoolDown) -> None:
-        self._cool_downs[job_id] = state
+                del self.cool_downs[id_]
 
     def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
-        state = self._cool_downs.get(job_id)
+        state = self.cool_downs.get(job_id)
         return state.code if state is not None and state.until_ns > now_ns else None
 
     def next_wake(self, now_ns: int) -> int | None:
-        times = [s.until_ns for s in self._cool_downs.values() if s.until_ns > now_ns]
+        times = [s.until_ns for s in self.cool_downs.values() if s.until_ns > now_ns]
         return min(times, default=None)
 
 
-# A gang that was whole once has another phase, and may be short for other reasons.
+# A gang that was complete once has another phase, and may lack members for other reasons.
 _NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
 
 
 class BrokenGangs:
-    """Suspects are added when a decision fails; each session checks whether they are broken."""
+    """Gangs that may be broken, because a decision failed; each session checks them."""
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}
-        self._scanned = False
+        # The suspects by job id, and since when they are suspects.
+        self.since: dict[str, int] = {}
+        # Whether all jobs were checked once.
+        self.scanned = False
 
     def suspect(self, job_id: str, now_ns: int) -> None:
         if job_id:
-            self._since.setdefault(job_id, now_ns)
+            self.since.setdefault(job_id, now_ns)
 
     def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
-        """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
+        """The broken jobs, and since when; other suspects are forgotten.
 
         With ``search`` all jobs are checked once, because only the cluster shows what a former core
         or adapter left half done. A gang that is being evicted, or was never meant to be whole, looks
         the same. Volcano gives such gangs no precedence, so ``search`` is used only with a deadline.
         """
-        if search and not self._scanned:
-            self._scanned = True
+        if search and not self.scanned:
+            self.scanned = True
             for job in jobs.values():
                 if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job):
-                    self._since.setdefault(job.id, now_ns)
-        if self._since:
-            self._since = {
+                    self.since.setdefault(job.id, now_ns)
+        if self.since:
+            self.since = {
                 id_: since
-                for id_, since in sorted(self._since.items())
+                for id_, since in sorted(self.since.items())
                 if id_ in jobs and is_broken(jobs[id_])
             }
-        return dict(self._since)
-
-    def snapshot(self) -> tuple[tuple[tuple[str, int], ...], bool]:
-        """The suspects and since when, and whether all jobs were looked at."""
-        return tuple(sorted(self._since.items())), self._scanned
-
-    def restore(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
-        self._since, self._scanned = dict(since), scanned
+        return dict(self.since)
 
     def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:
         if deadline_ns is None:
             return None
-        times = [since + deadline_ns for since in self._since.values()]
+        times = [since + deadline_ns for since in self.since.values()]
         return min((time for time in times if time > now_ns), default=None)
 
 
 def is_broken(job: Job) -> bool:
-    return bool(job.index.count(TaskStatus.BOUND, TaskStatus.RUNNING)) and not job.is_ready
+    return bool(job.index.count(BOUND, RUNNING)) and not job.is_ready

@@ -1,4 +1,4 @@
-"""Checkpoints: all that later sessions depend on, as values, and how a cache is restored from them."""
+"""Takes checkpoints, the values that later sessions depend on, and restores a cache from one."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ class Checkpoint:
     broken_scanned: bool = False
     # Volumes given to claims: key, pod and reservation.
     volumes: tuple[tuple[str, str, VolumeReservation], ...] = ()
-    # Ids of jobs to which nothing happened since their statuses were written.
+    # Ids of jobs that have not changed since their statuses were written.
     closed_jobs: tuple[str, ...] = ()
     # By pod uid: reason, message and nominated node.
     reported_conditions: tuple[tuple[str, tuple[str, str, str]], ...] = ()
-    # Nodes of this scheduler's shard whose claim a sent status gives up.
+    # Nodes of this scheduler's shard that a sent status no longer claims.
     releasing_nodes: tuple[str, ...] = ()
-    # Plugin, name and values of what adapters brought.
+    # Data that adapters report: plugin, name and values.
     plugin_data: tuple[tuple[str, str, Values], ...] = ()
-    # By plugin: a time that it keeps.
+    # The times that plugins keep, by plugin.
     plugin_times: tuple[tuple[str, int], ...] = ()
     # Devices given to claims that do not show them yet: claim, pod and devices.
     devices: tuple[tuple[str, str, DeviceAllocation], ...] = ()
 
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
-    """Costs a walk over all objects, which are shared and not copied."""
-    broken, scanned = cache.broken.snapshot()
+    """Takes a checkpoint. Objects are shared, not copied."""
     return Checkpoint(
         session,
         tuple(cache.objects()),
         tuple(replace(assumed) for assumed in cache.assumptions.all_open()),
-        tuple((job_id, replace(state)) for job_id, state in cache.assumptions.cool_downs()),
-        broken,
-        scanned,
+        tuple(
+            (job_id, replace(state))
+            for job_id, state in sorted(cache.assumptions.cool_downs.items())
+        ),
+        tuple(sorted(cache.broken.since.items())),
+        cache.broken.scanned,
         cache.storage.ledger.snapshot(),
         tuple(job.id for job in cache.jobs.values() if job.closed_version == job.version),
         tuple(
@@ -65,8 +67,8 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
 
 def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     """Fills an empty cache."""
-    # Decisions are opened before the pods are added, which then get the decided status. An expired
-    # decision would be closed by any update of its pod.
+    # Assumptions are opened before the pods are added, so that the pods get the assumed status. They
+    # must not be expired yet: an update of the pod would close an expired one.
     opened = [replace(assumed, expired=False) for assumed in checkpoint.assumptions]
     for assumed in opened:
         cache.assumptions.open(assumed)
@@ -75,9 +77,9 @@ def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     for assumed, taken in zip(opened, checkpoint.assumptions, strict=True):
         assumed.expired = taken.expired
     for job_id, state in checkpoint.cool_downs:
-        cache.assumptions.set_cool_down(job_id, replace(state))
-    cache.broken.restore(checkpoint.broken, scanned=checkpoint.broken_scanned)
-    # Last, because objects that are added end reservations.
+        cache.assumptions.cool_downs[job_id] = replace(state)
+    cache.broken.since, cache.broken.scanned = dict(checkpoint.broken), checkpoint.broken_scanned
+    # Reservations come after the objects, because an object that is added may end one.
     cache.storage.ledger.restore(checkpoint.volumes)
     cache.devices.ledger.restore(checkpoint.devices)
     cache.shard_claims.releasing.update(checkpoint.releasing_nodes)

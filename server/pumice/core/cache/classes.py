@@ -17,13 +17,13 @@ _Counts = tuple[tuple[str, int], ...]
 
 
 class ClassRegistry:
-    """Task classes by spec, and by what else the request depends on."""
+    """Task classes by spec and, for pods with volumes, by the number of volumes to attach."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        # By spec alone, for pods without volumes: nearly all of them; else by spec and volumes.
+        # The key of pods without volumes, which most pods are, is the spec.
         self._classes: dict[PodSpec | tuple[PodSpec, _Counts], TaskClass] = {}
-        # How many classes were ever made.
+        # The number of classes that were made so far.
         self.made = 0
         # Classes that lost their last task since the last session, by number.
         self._unused: dict[int, TaskClass] = {}
@@ -32,11 +32,11 @@ class ClassRegistry:
         return iter(self._classes.values())
 
     def knows(self, pod: Pod) -> bool:
-        """Whether its class is known by its spec alone: then it can be used."""
+        """Whether a class has the pod's spec; then the spec is valid."""
         return pod.spec in self._classes
 
     def check(self, pod: Pod) -> TaskClass | None:
-        """Refuses a pod that cannot be used; returns its class where that is known at once."""
+        """Raises for an invalid pod; returns its class where the spec alone tells the class."""
         class_ = self._classes.get(pod.spec)
         if class_ is None or not pod.uid or not pod.name:
             check_pod(pod)
@@ -87,7 +87,7 @@ class ClassRegistry:
     # Classes without tasks.
 
     def count(self, class_: TaskClass, number: int) -> None:
-        """Tasks of a class were added, or removed where the number is negative."""
+        """Counts tasks of a class that were added, or removed where the number is negative."""
         class_.task_count += number
         if class_.task_count:
             self._unused.pop(class_.number, None)

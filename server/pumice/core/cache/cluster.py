@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from pumice.core.cache.assumptions import Assumptions, BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
-from pumice.core.cache.device_offers import DeviceOffers
-from pumice.core.cache.devices import DeviceCache
+from pumice.core.cache.devices import DeviceCache, DeviceOffers
 from pumice.core.cache.entries import NodeEntry, offered_names
 from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.hyper_nodes import HyperNodeTree
@@ -93,8 +92,8 @@ class ClusterCache:
         self.broken = BrokenGangs()
         # Grows with every delta that changed something.
         self.version = 0
-        # Grows with every change after which something could be placed that could not be before.
-        # An update that only confirms our own bind is not such a change.
+        # Grows with every change that may allow a placement. An update that only confirms our own bind
+        # is not such a change.
         self.placement_changes = 0
         self.pod_updates = self.pod_updates_type(self)
         self._make_stores()
@@ -116,7 +115,7 @@ class ClusterCache:
             lambda: HyperNodeTree(hyper_nodes, table, self.labels),
         )
         self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
-        # By plugin: a time that it keeps over sessions, such as that of its last evictions.
+        # Times that plugins keep over sessions, such as the time of their last evictions, by plugin.
         self.plugin_times: dict[str, int] = {}
         # The priority of jobs that name no class.
         classes = self.priority_classes
@@ -156,7 +155,7 @@ class ClusterCache:
             self._follow(item, gone=False)
 
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
-        """An unknown uid is a no-op: deletions may come twice and in any order."""
+        """Deletes an object. An unknown uid is ignored: deletions may come twice and in any order."""
         if kind is Pod:
             self.pod_updates.delete(uid)
             return
@@ -184,7 +183,7 @@ class ClusterCache:
             check_resource_names(item, names, entry.counted_names, self.table.offering_nodes)
 
     def _follow(self, item: ClusterObject, *, gone: bool) -> None:
-        """Updates what follows from an object that has changed or is gone."""
+        """Updates the state that is derived from an object that has changed or is gone."""
         match item:
             case Node():
                 if gone:
@@ -195,7 +194,7 @@ class ClusterCache:
             case CsiNode():
                 self.table.set_extra(item.name, csi_limits=() if gone else item.driver_limits)
             case NumaTopology():
-                # Plugins' states of the node follow from it.
+                # Plugins derive their state of the node from it.
                 row = self.table.row_of(item.name)
                 if row is not None:
                     self.table.touch(row)
@@ -230,7 +229,7 @@ class ClusterCache:
     # Before a session.
 
     def settle(self) -> None:
-        """Completes what deltas left open, before a session reads the cache."""
+        """Brings derived state up to date, before a session reads the cache."""
         self.pod_updates.reclassify()
         self.table.settle()
         if self.offers_devices:
@@ -280,7 +279,7 @@ class ClusterCache:
     # What a session leaves behind.
 
     def assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
-        """The statuses that a session writes count until updates of the objects arrive."""
+        """Stores the statuses that a session writes, until updates of the objects arrive."""
         for change in statuses:
             if isinstance(change, PodGroupStatusChanged):
                 job = self.jobs.get(f"{change.namespace}/{change.name}")
@@ -292,7 +291,7 @@ class ClusterCache:
                 self.shard_claims.sent(change.nodes_in_use)
 
     def assume_status(self, job: Job, status: PodGroupStatus) -> None:
-        """The status that we write counts until an update of the PodGroup arrives."""
+        """Stores the status that we write, until an update of the PodGroup arrives."""
         if job.group is not None:
             job.group = job.group.with_status(status)
             job.phase = status.phase
@@ -305,7 +304,7 @@ class ClusterCache:
             self.queues.put(replace(queue, allocated=allocated))
 
     def session_jobs(self) -> dict[str, Job]:
-        """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
+        """The jobs of a session by id: those with a PodGroup and a queue that exists."""
         return self.job_index.members(self.jobs, self.session_queues())
 
     def unsettled_jobs(self) -> list[Job]:
@@ -331,7 +330,7 @@ class ClusterCache:
 
 
 def _confirms(old: ClusterObject, new: ClusterObject) -> bool:
-    """Whether an update shows nothing but a status, which sessions write."""
+    """Whether an update changes only a status, which sessions write."""
     match old, new:
         case PodGroup(), PodGroup():
             return old.with_status(new.status) == new

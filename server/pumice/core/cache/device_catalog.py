@@ -1,4 +1,4 @@
-"""The devices that slices publish, by the nodes that reach them; selectors are evaluated once."""
+"""The devices that slices publish, by the nodes that reach them, and what requests take of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pumice.core.cel import CelError, MapValue, Quantity, Semver, compiled
-from pumice.core.model.devices import AttributeValue, Device, ResourceSlice, Version
+from pumice.core.model.devices import (
+    AttributeValue,
+    CapacityPolicy,
+    Device,
+    DeviceCapacity,
+    DeviceSubRequest,
+    ResourceSlice,
+    Version,
+)
+from pumice.core.model.quantities import THOUSAND, whole_units
 from pumice.core.model.selectors import NodeSelectorTerm
 
 DeviceId = tuple[str, str, str]
 CounterId = tuple[str, str, str, str]
-_THOUSAND = 1000
+_EMPTY = MapValue({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +30,11 @@ class PooledDevice:
 
     id: DeviceId
     device: Device
-    # Exactly one of these three says where it is.
+    # One of these three says which nodes reach the device.
     node_name: str
     node_terms: tuple[NodeSelectorTerm, ...] | None
     all_nodes: bool
-    # What it takes of counters that it shares with other devices of the pool.
+    # The amounts that it takes of counters, which the devices of the pool share.
     consumes: tuple[tuple[CounterId, int], ...]
     variables: Mapping[str, object]
 
@@ -63,7 +72,7 @@ class DeviceCatalog:
             self.shared.append(device)
 
     def matches(self, expression: str, device: PooledDevice) -> bool | str:
-        """Whether an expression holds for a device; a text: it cannot be evaluated."""
+        """Whether an expression holds for a device; a text says why it cannot be evaluated."""
         key = (expression, device.id)
         known = self._verdicts.get(key)
         if known is None:
@@ -111,13 +120,10 @@ def _pooled(part: ResourceSlice, device: Device) -> PooledDevice:
     )
 
 
-_EMPTY = MapValue({})
-
-
 def _variable(driver: str, device: Device) -> MapValue:
-    """The device as expressions see it."""
+    """The variable ``device`` of selectors."""
     amounts = {
-        name: Quantity(Fraction(capacity.value, _THOUSAND))
+        name: Quantity(Fraction(capacity.value, THOUSAND))
         for name, capacity in device.capacity.items()
     }
     attributes = {name: _value(value) for name, value in device.attributes.items()}
@@ -141,10 +147,62 @@ def _value(value: AttributeValue) -> object:
 
 
 def _by_domain(values: Mapping[str, object]) -> MapValue:
-    """Qualified names as two maps; an unknown domain is empty."""
+    """Values of qualified names by domain and name; an unknown domain is empty."""
     domains: dict[object, dict[object, object]] = {}
     for name, value in values.items():
         domain, _, own = name.rpartition("/")
         domains.setdefault(domain, {})[own] = value
     found = {domain: MapValue(held) for domain, held in domains.items()}
     return MapValue(found, default=_EMPTY, has_default=True)
+
+
+def consumed_capacity(
+    wanted: DeviceSubRequest, device: Device, driver: str
+) -> Mapping[str, int] | None:
+    """The amount of every capacity that the request takes; None: the device cannot serve it.
+
+    Of a capacity that is not requested, the request takes the default, or all of it.
+    """
+    asked = {name if "/" in name else f"{driver}/{name}": value for name, value in wanted.capacity}
+    if not asked.keys() <= device.capacity.keys() or any(amount < 0 for amount in asked.values()):
+        return None
+    found = {}
+    for name, capacity in device.capacity.items():
+        amount = _amount(asked.get(name), capacity)
+        if capacity.policy is not None and not _is_valid(amount, capacity.policy):
+            return None
+        found[name] = amount
+    return found
+
+
+def _amount(asked: int | None, capacity: DeviceCapacity) -> int:
+    policy = capacity.policy
+    if asked is None:
+        return capacity.value if policy is None or policy.default is None else policy.default
+    if policy is None:
+        return asked
+    if policy.minimum is not None:
+        return _in_range(asked, policy.minimum, policy.step)
+    # The smallest valid value that is large enough.
+    return next((value for value in policy.valid_values if asked <= value), asked)
+
+
+def _in_range(asked: int, minimum: int, step: int | None) -> int:
+    if asked < minimum:
+        return minimum
+    if not step:
+        return asked
+    # Kubernetes counts steps in whole units.
+    low, width = whole_units(minimum), whole_units(step)
+    return (low - (low - whole_units(asked)) // width * width) * THOUSAND
+
+
+def _is_valid(amount: int, policy: CapacityPolicy) -> bool:
+    if policy.default is not None and amount == policy.default:
+        return True
+    if policy.minimum is not None or policy.maximum is not None or policy.step is not None:
+        if policy.maximum is not None and amount > policy.maximum:
+            return False
+        low = whole_units(policy.minimum or 0)
+        return not policy.step or (whole_units(amount) - low) % whole_units(policy.step) == 0
+    return not policy.valid_values or amount in policy.valid_values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from pumice.core.cache.tasks import Task
 from pumice.core.model.integers import add_amount
 from pumice.core.model.node import Node
@@ -11,23 +13,21 @@ from pumice.core.model.resources import Resources
 _NO_LIMIT = 2**31 - 1
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEntry:
     """A node and the tasks on it; tasks may be known before the node is."""
 
-    __slots__ = ("counted_names", "csi_limits", "device_offers", "name", "node", "row", "tasks")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.node: Node | None = None
-        # By uid: a pod may come before the end of its predecessor of the same name is reported.
-        self.tasks: dict[str, Task] = {}
-        self.csi_limits: tuple[tuple[str, int], ...] = ()
-        # Extended resources that stand for devices which the node reaches.
-        self.device_offers: tuple[tuple[str, int], ...] = ()
-        # The resources that the table has counted for this node.
-        self.counted_names: tuple[str, ...] = ()
-        # -1: not in the arrays (yet); its tasks are counted when it gets a row.
-        self.row = -1
+    name: str
+    node: Node | None = None
+    # By uid: a pod may arrive before the deletion of an earlier pod with the same name.
+    tasks: dict[str, Task] = field(default_factory=dict)
+    csi_limits: tuple[tuple[str, int], ...] = ()
+    # Extended resources that stand for devices which the node reaches.
+    device_offers: tuple[tuple[str, int], ...] = ()
+    # The resources that the table has counted for this node.
+    counted_names: tuple[str, ...] = ()
+    # -1: the node is not in the arrays yet; its tasks are counted when it gets a row.
+    row: int = -1
 
     def allocatable(self) -> Resources:
         """What can be allocated: the node's own, oversubscription, CSI limits and devices."""
@@ -39,19 +39,15 @@ class NodeEntry:
         for driver, limit in self.csi_limits:
             total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
         for name, amount in self.device_offers:
-            # What a device plugin reports goes first.
+            # The amount that a device plugin reports takes precedence.
             total.scalars[name] = total.scalars.get(name) or amount
         return total
 
-    def resource_names(self) -> tuple[str, ...]:
-        """The resources that the node lists, also those with an amount of zero."""
-        if self.node is None:
-            return ()
-        return offered_names(self.node, self.csi_limits, self.device_offers)
-
     def count_names(self, counts: dict[str, int]) -> bool:
-        """Counts what the node lists, even with an amount of zero; true: a name is new or gone."""
-        names = self.resource_names()
+        """Updates how many nodes list each resource; true: a resource is new, or gone."""
+        names: tuple[str, ...] = ()
+        if self.node is not None:
+            names = offered_names(self.node, self.csi_limits, self.device_offers)
         if names == self.counted_names:
             return False
         before = set(counts)

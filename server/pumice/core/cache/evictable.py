@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.tasks import Task
-from pumice.core.model.status import TaskStatus
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.status import BOUND as _BOUND
+from pumice.core.model.status import RUNNING as _RUNNING
 
 if TYPE_CHECKING:
     from pumice.core.cache.nodes import NodeTable
 
 GONE, BOUND, RUNNING = 0, 1, 2
-# Names of their own: Python 3.11 is slow to find members of enumerations.
-_BOUND, _RUNNING = TaskStatus.BOUND, TaskStatus.RUNNING
 _CODES = {_BOUND: BOUND, _RUNNING: RUNNING}
 
 Whole = NDArray[np.int64]
@@ -55,7 +54,7 @@ class EvictableTasks:
         self._position = table.changes
 
     def release(self) -> None:
-        """Before a session: where the last one did not read the arrays, no task is kept in them."""
+        """Frees the arrays, before a session, where the last session did not read them."""
         if not self._is_used and self.tasks:
             self._rebuild(empty=True)
             self._layout = -1
@@ -75,7 +74,7 @@ class EvictableTasks:
                     if not job_id or (selects and not task.pod.preemptable):
                         continue
                     if job_id != last:
-                        # Neighbours are often of one job.
+                        # Tasks of one job are often next to each other.
                         last, number = job_id, job_ids.setdefault(job_id, len(job_ids))
                     if status is _BOUND:
                         bound.append(len(tasks))
@@ -96,7 +95,7 @@ class EvictableTasks:
         self.generation += 1
 
     def _join_jobs(self) -> None:
-        """Puts the tasks of one job on one node next to each other, as they mostly are."""
+        """Sorts the tasks of each node by job; mostly they are sorted already."""
         order = np.lexsort((self.job, self.row))
         if (np.diff(order) == 1).all():
             return
@@ -105,11 +104,11 @@ class EvictableTasks:
         self.jobs = self.job.tolist()
 
     def _pair_up(self) -> None:
-        """Gathers the tasks of one job on one node, which are neighbours, under one number."""
+        """Numbers the pairs of a node and a job; the tasks of a pair are next to each other."""
         first = np.ones(len(self.tasks), dtype=np.bool_)
         first[1:] = (np.diff(self.row) != 0) | (np.diff(self.job) != 0)
         heads = np.flatnonzero(first)
-        # Where the tasks of each pair begin, and at last where they end.
+        # Where the tasks of each pair begin; the last entry is the number of all tasks.
         self.pair_heads: list[int] = [*heads.tolist(), len(self.tasks)]
         self.pair: Whole = np.cumsum(first) - 1
         self.pair_row, self.pair_job = self.row[heads], self.job[heads]
@@ -118,7 +117,7 @@ class EvictableTasks:
             np.maximum.reduceat(self.request, heads, axis=1) if len(heads) else self.request
         )
         self.pair_starts: list[int] = np.searchsorted(heads, self.starts).tolist()
-        # How many tasks a job has on one node at most.
+        # The largest number of tasks that a job has on one node.
         self.job_most: Whole = np.zeros(len(self.job_ids), dtype=np.int64)
         np.maximum.at(self.job_most, self.pair_job, np.bincount(self.pair, minlength=len(heads)))
         # Rows by job: those of job number j are job_rows[job_starts[j] : job_starts[j + 1]].
@@ -128,13 +127,9 @@ class EvictableTasks:
 
     def _look_up_classes(self) -> None:
         """What each task would free, in whole numbers, so that sums are exact."""
-        classes = [task.class_ for task in self.tasks]
-        numbers = [class_.number for class_ in classes]
-        by_number = dict(zip(numbers, classes, strict=True))
-        kind_of = {number: kind for kind, number in enumerate(by_number)}
-        kinds = [kind_of[number] for number in numbers]
-        known = list(by_number.values())
-        vectors = [[int(part) for part in self._table.vector(class_)] for class_ in known]
+        kind_of: dict[TaskClass, int] = {}
+        kinds = [kind_of.setdefault(task.class_, len(kind_of)) for task in self.tasks]
+        vectors = [[int(part) for part in self._table.vector(class_)] for class_ in kind_of]
         which = np.array(kinds, dtype=np.intp)
         # Task by task, shared by those of one class.
         self.requests = [vectors[kind] for kind in kinds]
@@ -142,11 +137,11 @@ class EvictableTasks:
         width = len(self._table.columns)
         by_kind = np.array(vectors, dtype=np.int64).reshape(len(vectors), width)
         self.request: Whole = by_kind.T.take(which, axis=1)
-        best_effort = np.array([class_.best_effort for class_ in known], dtype=np.bool_)
+        best_effort = np.array([class_.best_effort for class_ in kind_of], dtype=np.bool_)
         self.best_effort = best_effort[which]
 
     def _refresh(self, row: int) -> bool:
-        """Takes over the states of a row's tasks; false when there is one not known here."""
+        """Updates the states of a row's tasks; false: the row has a task that is not in the arrays."""
         tasks = self._table.rows[row].tasks
         evictable, everyone = 0, not self._preemptable_only
         for task in tasks.values():

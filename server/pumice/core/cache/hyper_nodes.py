@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +27,7 @@ Numbers = NDArray[np.intp]
 
 
 class HyperNodeTree:
-    """The HyperNodes and nodes of one version; what follows from them is computed on demand.
+    """The HyperNodes and nodes of one version; lookups are computed on demand.
 
     HyperNodes that do not form a tree count as absent, and ``problem`` says why.
     """
@@ -92,18 +93,18 @@ class HyperNodeTree:
 
     @property
     def tier_numbers(self) -> list[int]:
-        """The tiers that exist, the one above all HyperNodes included, in order."""
+        """The tiers that exist, in order; the last is that of the domain of all nodes."""
         return sorted(set(self._tiers))
 
     def tier_named(self, name: str) -> int | None:
-        """The tier of the HyperNodes that give it a name; of several the last by HyperNode."""
+        """The tier with a name; where HyperNodes disagree, the last of them by name decides."""
         tier = None
         for hyper_node in self._hyper_nodes:
             if hyper_node.tier_name == name:
                 tier = hyper_node.tier
         return tier
 
-    # Which is above which.
+    # Parents and children.
 
     def parent_of(self, name: str) -> str | None:
         parent = self._parents.get(name)
@@ -114,14 +115,14 @@ class HyperNodeTree:
 
     @cached_method
     def ancestors_of(self, name: str) -> list[str]:
-        """The domain itself, the one above it and so on; the last is that of all nodes."""
+        """The domain itself, its parent and so on; the last is the domain of all nodes."""
         ancestors = [name]
         while (above := self._parents.get(ancestors[-1])) is not None:
             ancestors.append(above)
         return ancestors
 
     def common(self, left: str, right: str) -> str:
-        """The lowest domain that has both; of an empty and another name the other."""
+        """The lowest domain that contains both; where one name is empty, the other domain."""
         if not left or not right:
             return left or right
         if left == right:
@@ -131,7 +132,7 @@ class HyperNodeTree:
 
     @cached_method
     def levels_below(self, root: str) -> list[tuple[int, Numbers]]:
-        """The root and all below it: by tier, the lowest first, the numbers of the domains."""
+        """The numbers of the root and all domains below it, by tier, the lowest tier first."""
         by_tier: dict[int, list[int]] = {}
         reached = [root]
         for name in reached:
@@ -143,7 +144,7 @@ class HyperNodeTree:
     # Nodes, by row.
 
     def rows_of(self, name: str) -> Mask:
-        """The nodes below a domain by row, to be read only; none for an unknown name."""
+        """The nodes of a domain by row, read-only; an unknown domain has none."""
         rows = self._rows.get(name)
         if rows is not None:
             return rows
@@ -152,7 +153,7 @@ class HyperNodeTree:
         reached = [] if name == CLUSTER_TOP else [name]
         for below in reached:
             reached += [child for child in self._children.get(below, ()) if child not in self._rows]
-        # Those below come first: a chain of HyperNodes may be longer than functions can nest.
+        # Children come first. A recursive call could nest too deep, because chains may be long.
         for below in reversed(reached):
             self._rows[below] = self._find_rows(below)
         rows = self._rows[name]
@@ -177,7 +178,7 @@ class HyperNodeTree:
 
     @cached_method
     def by_row(self, tier: int) -> Numbers:
-        """By row the number of the domain of a tier that has the node; of several the first."""
+        """By row, the number of the node's domain of a tier; of several the first."""
         numbers = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
         for number in reversed(range(len(self.names))):
             if self._tiers[number] == tier:
@@ -187,17 +188,17 @@ class HyperNodeTree:
 
     @cached_property
     def lowest_by_row(self) -> Numbers:
-        """By row the number of the domain of the lowest tier that has the node."""
+        """By row, the number of the node's domain of the lowest tier."""
         return self.by_row(min(self._tiers))
 
     @cached_method
     def is_level(self, name: str) -> bool:
-        """Whether all nodes of a domain are in the same domain of the lowest tier, or all in none."""
+        """Whether all nodes of a domain have the same domain of the lowest tier, or none."""
         lowest = self.lowest_by_row[self.rows_of(name)]
         return not len(lowest) or bool((lowest == lowest[0]).all())
 
     def holders_of(self, row: int) -> list[int]:
-        """The numbers of all domains that have a node."""
+        """The numbers of all domains that contain a node."""
         return self._holders[row]
 
     @cached_property
@@ -212,26 +213,22 @@ class HyperNodeTree:
 
 
 def _on_a_cycle(parents: dict[str, str]) -> str:
-    """The first name that is above itself; empty: there is none."""
-    # By name, from where it was first reached.
-    seen: dict[str, str] = {}
-    on_cycles: list[str] = []
-    for start in parents:
-        name: str | None = start
-        while name is not None and name not in seen:
-            seen[name] = start
-            name = parents.get(name)
-        if name is not None and seen[name] == start:
-            on_cycles.append(name)
-            above = parents[name]
-            while above != name:
-                on_cycles.append(above)
-                above = parents[above]
-    return min(on_cycles, default="")
+    """The first name, in order, that is its own ancestor; empty where there is none."""
+    # Names without children are removed again and again; only cycles are left.
+    children = Counter(parents.values())
+    left = set(parents)
+    childless = [name for name in parents if not children[name]]
+    for name in childless:
+        left.discard(name)
+        above = parents[name]
+        children[above] -= 1
+        if not children[above] and above in parents:
+            childless.append(above)
+    return min(left, default="")
 
 
 def _selected(member: HyperNodeMember, names: Names) -> Mask:
-    """The names that a member selects; an invalid pattern selects nothing."""
+    """The nodes that a member selects; an invalid pattern selects none."""
     if member.exact_name or not member.name_pattern:
         return names.equal_to(member.exact_name)
     try:

@@ -1,4 +1,4 @@
-"""The images that nodes have, by name, kept up with every report of a node."""
+"""An index of the images that nodes have, by name; a changed node changes only its own rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from pumice.core.cache.nodes import NodeTable
 
 
-# Versions of so many images that no node has any more are kept.
+# The number of images without a node whose versions are kept.
 _MOST_GONE = 10_000
-# So many lists that begin alike are compared with another one.
+# The number of lists with the same first image that a list is compared with.
 _MOST_SIMILAR = 8
 
 
 class _ImageList:
-    """A list of images, by name with their sizes, and the rows that have it."""
+    """The sizes of the images in a list, by name, and the rows of the nodes that report the list."""
 
     __slots__ = ("rows", "sizes")
 
     def __init__(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> None:
-        # The first image of a name counts.
+        # Of several images with one name, the first counts.
         self.sizes = {
             name: image.size_bytes for image in reversed(images) for name in reversed(image.names)
         }
@@ -40,15 +40,16 @@ class ImageIndex:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._layout = -1
-        # By row: its list; and by name: the lists that have the image.
+        # The list of each row, and the lists that contain each image.
         self._list_of: dict[int, _ImageList] = {}
         self._lists_with: dict[str, dict[_ImageList, None]] = {}
-        # By name: the number of the last change of its rows; of others it is at most the first.
+        # By name, the number of the last change that concerned the image. The number of an image that is
+        # not here is ``_first`` or less.
         self._versions: dict[str, int] = {}
         self._first = self._changes = 0
 
     def change(self, row: int, after: tuple[NodeImage, ...]) -> None:
-        """A node reports other images than before."""
+        """Updates the index for a node that reports other images than before."""
         if self._layout != self._table.layout:
             return
         old = self._list_of.pop(row, None)
@@ -85,7 +86,7 @@ class ImageIndex:
         return tuple([self._versions.get(name, self._first) for name in names])
 
     def find(self, name: str) -> tuple[int, Mask] | None:
-        """The size of an image, which is that on the first row, and where it is; None: nowhere."""
+        """The size of an image, as the first node that has it reports it, and the nodes; None: no node."""
         self._refresh()
         lists = self._lists_with.get(name)
         if not lists:
@@ -96,7 +97,7 @@ class ImageIndex:
         return self._list_of[int(mask.argmax())].sizes[name], mask
 
     def forget_outdated(self) -> None:
-        """Frees the index of nodes that are not there any more, until the next query."""
+        """Clears the index after rows have moved; the next query builds it again."""
         if self._layout != self._table.layout:
             self._list_of.clear()
             self._lists_with.clear()
@@ -108,7 +109,7 @@ class ImageIndex:
         self.forget_outdated()
         self._layout = self._table.layout
         self._changes += 1
-        # Nodes may share a list object. Lists are found by the names of their first image.
+        # Many nodes share one list object. Candidates for a shared list have the same first image.
         known: dict[tuple[str, ...], list[tuple[tuple[NodeImage, ...], list[int]]]] = {}
         for row, entry in enumerate(self._table.rows):
             images = entry.node.images if entry.node is not None else ()

@@ -30,7 +30,7 @@ class TaskIndex:
 
     tasks: dict[str, Task] = field(default_factory=dict)
     by_status: dict[TaskStatus, dict[str, Task]] = field(default_factory=dict)
-    # Counted here because readiness is asked for after every placement.
+    # Kept as counts, because readiness is checked after every placement.
     ready_count: int = 0
     pending_best_effort: int = 0
     allocated: Resources = field(default_factory=Resources)
@@ -59,12 +59,12 @@ class TaskIndex:
         group = self.by_status[task.status]
         del group[task.uid]
         if not group:
-            # An empty dictionary keeps the room of all that was in it.
+            # An empty dictionary keeps the memory of what was in it.
             del self.by_status[task.status]
         self._count(task, 1, task.status, None)
 
     def move(self, tasks: list[Task], new: TaskStatus) -> None:
-        """Tasks of one class and status are about to change their status; the caller sets it."""
+        """Moves tasks of one class and status to another status; the caller then sets it on the tasks."""
         by_status, count, old = self.by_status, len(tasks), tasks[0].status
         leave = by_status[old]
         if len(leave) == count and new not in by_status:
@@ -76,14 +76,14 @@ class TaskIndex:
                 enter[task.uid] = task
             if not leave:
                 del by_status[old]
-        # What holds resources before and after counts the same.
+        # Between two statuses that hold resources, no count changes.
         if old not in HOLDS_RESOURCES or new not in HOLDS_RESOURCES:
             self._count(tasks[0], count, old, new)
 
     def _count(
         self, like: Task, count: int, old: TaskStatus | None, new: TaskStatus | None
     ) -> None:
-        """Counts tasks like one that change their status; None: they are added or removed."""
+        """Counts tasks of one class that change their status; None: they are added or removed."""
         self.ready_count += count * ((new in _READY) - (old in _READY))
         if like.best_effort:
             self.pending_best_effort += count * ((new is PENDING) - (old is PENDING))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.core.cache.jobs import Job
@@ -14,22 +15,22 @@ _MOST_UNREAD = 1_000
 
 
 class JobIndex:
-    """Updated job by job, so that the cost of a session follows what changed, not what runs."""
+    """The jobs of sessions; only changed jobs are looked at, so that running jobs cost nothing."""
 
     def __init__(self, totals: QueueTotals) -> None:
         self._totals = totals
-        # Ids of jobs that changed since the last session began; the jobs themselves write here.
+        # Ids of jobs that changed since the last session began; ``Job.touch`` adds to it.
         self.changed: set[str] = set()
         # Ids of jobs that got or lost their group, or went to another queue.
         self.moved: set[str] = set()
         self._queues: tuple[str, ...] = ()
         # By id, in order.
         self._members: dict[str, Job] = {}
-        # Those that the last session had to look at, in order.
+        # The jobs that the last session had to process, in order.
         self._unsettled: list[Job] = []
-        # Jobs that sessions pass over: those that cannot be placed, and those that are not admitted.
+        # Jobs that sessions skip: those that cannot be placed, and those that are not admitted.
         self.waiting, self.held = WaitingGroups(), WaitingGroups()
-        # Ids of jobs that changed since somebody outside last asked; None: nobody does.
+        # Ids of jobs that changed since ``take_unread`` was last called; None: nobody calls it.
         self.unread: set[str] | None = None
 
     def members(self, jobs: Mapping[str, Job], queues: Collection[str]) -> dict[str, Job]:
@@ -56,16 +57,16 @@ class JobIndex:
         return self._members
 
     def unsettled(self, members: Mapping[str, Job]) -> list[Job]:
-        """The jobs that a session has to look at, by id; the totals are up to date then.
+        """The jobs that a session has to process, in the order of ids; also updates the totals.
 
-        Only jobs that changed, or that were unsettled before, are looked at for that.
+        Only jobs that changed, or were unsettled before, are checked.
         """
         changed = sorted(self.changed)
         self.changed.clear()
         if self.unread is not None:
             self.unread.update(changed)
             if len(self.unread) > _MOST_UNREAD + 2 * len(members):
-                # There was no reader for long: the next one starts with all jobs.
+                # Nobody has called ``take_unread`` for long: the next caller starts with all jobs.
                 self.unread = None
         jobs = [members[id_] for id_ in changed if id_ in members]
         self._totals.refresh(jobs)
@@ -86,7 +87,7 @@ class JobIndex:
         return self._unsettled
 
     def wake(self, job_id: str) -> None:
-        """The next session looks at the job."""
+        """The next session processes the job."""
         self.waiting.wake(job_id)
         self.held.wake(job_id)
 
@@ -95,7 +96,7 @@ class JobIndex:
         self.held.wake_all()
 
     def take_unread(self) -> set[str]:
-        """The ids of jobs that changed, or are gone, since this was last asked."""
+        """The ids of jobs that changed or went away since the last call."""
         unread = self.changed | (self.unread or set())
         self.unread = set()
         return unread
@@ -104,16 +105,14 @@ class JobIndex:
 Key = tuple[Any, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class WaitingGroup:
     """Jobs of one queue whose first task cannot be placed, all for the same reason."""
 
-    __slots__ = ("_members", "_order", "finding", "queue")
-
-    def __init__(self, queue: str, finding: Finding) -> None:
-        self.queue = queue
-        self.finding = finding
-        self._members: dict[str, tuple[Key, Job]] = {}
-        self._order: list[tuple[Key, Job]] | None = None
+    queue: str
+    finding: Finding
+    _members: dict[str, tuple[Key, Job]] = field(default_factory=dict)
+    _order: list[tuple[Key, Job]] | None = None
 
     def __len__(self) -> int:
         return len(self._members)
@@ -144,12 +143,12 @@ class WaitingGroup:
 
 
 class WaitingGroups:
-    """All such jobs; a change that may concern one of them removes it, and it is looked at again."""
+    """The groups of waiting jobs; a job leaves its group when a change may concern it."""
 
     def __init__(self) -> None:
         self._groups: dict[Key, WaitingGroup] = {}
         self._group_of: dict[str, Key] = {}
-        # What to report about each of them, by id.
+        # The wait that is reported for each job, by id.
         self.waits: dict[str, Wait] = {}
 
     def __len__(self) -> int:
@@ -159,24 +158,24 @@ class WaitingGroups:
         return iter(self._groups.values())
 
     def enter(self, place: Key, finding: Finding, entry: tuple[Key, Job], wait: Wait) -> None:
-        """From now on the job is passed over, with all others of its place and finding."""
+        """Adds a job to the group of its place and finding; sessions skip it from now on."""
         key, job = entry
         group = self._groups.get(place)
         if group is None:
             group = self._groups[place] = WaitingGroup(job.queue, finding)
         elif group.finding is not finding:
-            # Found at another moment of a session: the next one will put them together.
+            # The finding is from another moment of the session; the next session will join them.
             return
         group.add(job, key)
         self._group_of[job.id] = place
         self.waits[job.id] = wait
 
     def key_of(self, job_id: str) -> Key:
-        """The key by which a job that is here had its turn."""
+        """The key by which a waiting job is ordered."""
         return self._groups[self._group_of[job_id]].key_of(job_id)
 
     def wake(self, job_id: str) -> None:
-        """The job is to be looked at again; one that is not here is awake."""
+        """Removes a job from its group, so that it is processed again; others are ignored."""
         place = self._group_of.pop(job_id, None)
         if place is None:
             return

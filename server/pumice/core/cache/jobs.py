@@ -1,4 +1,4 @@
-"""A job: a PodGroup and the tasks that carry its name."""
+"""A job: a PodGroup and the tasks that name it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Job:
     """The tasks of one PodGroup; a job without a PodGroup is not scheduled."""
 
     id: str
-    # The ids of jobs that changed; a change of this job adds its own.
+    # The set to which a change of this job adds its id.
     _changed: set[str] = field(default_factory=set)
     # Grows with every change that matters to a session.
     version: int = 0
@@ -49,11 +49,11 @@ class Job:
     _sub_job_of: dict[str, SubJob] = field(default_factory=dict)
     min_sub_jobs: dict[str, int] = field(default_factory=dict)
     fit_errors: dict[str, FitErrors] = field(default_factory=dict)
-    # The version that the last session wrote its status for, and what it had found then; None
-    # where it had also tried to place some tasks, which does not outlast it.
+    # The version of the job when its status was last written, and the fit errors at that time; None:
+    # the session had also moved some of its tasks, so that the errors hold no longer.
     closed_version: int = -1
     closed_errors: dict[str, FitErrors] | None = None
-    # What its condition then added to Volcano's text.
+    # The text that its condition then added to Volcano's text.
     closed_text: str = ""
     to_place: TasksToPlace | None = None
 
@@ -61,11 +61,11 @@ class Job:
         return f"Job({self.id}, {len(self.index)} tasks)"
 
     def touch(self) -> None:
-        """Something changed that matters to a session."""
+        """Notes a change that matters to a session."""
         self.version += 1
         self._changed.add(self.id)
 
-    # What the deltas say.
+    # Changes.
 
     def set_group(
         self, group: PodGroup, default_queue: str, ignored_resources: Collection[str] = ()
@@ -96,7 +96,7 @@ class Job:
     def add(self, tasks: dict[str, Task]) -> None:
         """Adds tasks of one class, status and priority, by uid."""
         self.index.add(tasks)
-        # Without policies all of them join one sub-job, which only their priority concerns.
+        # Without policies there is one sub-job, and only the priority of the tasks matters to it.
         self._join(tasks.values() if self.has_policies else [next(iter(tasks.values()))])
         self.touch()
 
@@ -108,8 +108,8 @@ class Job:
             sub_job.index.remove(task)
             if not len(sub_job.index):
                 del self.sub_jobs[sub_job.id]
-        # The priority begins at zero and never falls below. Most pods of a job are alike, so the
-        # first other pod mostly shows that it stays: no walk over all of them.
+        # The priority is at least zero. Most pods of a job have the same one, so that mostly the first
+        # other pod shows that the priority of the sub-job stays.
         if 0 < task.priority == sub_job.priority and not any(
             other.priority == task.priority for other in sub_job.index
         ):
@@ -118,7 +118,7 @@ class Job:
         self.touch()
 
     def set_status(self, tasks: list[Task], status: TaskStatus) -> None:
-        """For tasks of one class, sub-job and status."""
+        """Sets the status of tasks that are of one class, sub-job and status."""
         self.index.move(tasks, status)
         if self.has_policies:
             self._sub_job_of[tasks[0].uid].index.move(tasks, status)
@@ -190,7 +190,7 @@ class Job:
 
     @property
     def keeps_phase(self) -> bool:
-        """Whether the cluster remembers the job's phase for us."""
+        """Whether the job's phase is stored in the cluster."""
         return True
 
     @property
@@ -201,20 +201,17 @@ class Job:
 
     @property
     def topology_key(self) -> str:
-        """The label of which all nodes with pods of the job must have the same value."""
+        """The label whose value must be the same on all nodes with pods of the job."""
         return self.group.topology_key if self.group is not None else ""
 
     @property
     def stays_together(self) -> bool:
-        """Whether it is placed in domains: HyperNodes, or nodes with an equal label."""
-        group = self.group
-        if group is not None and (group.topology_key or group.network_topology is not None):
-            return True
-        return self.has_policies and self.has_network_topology
+        """Whether it is placed within a domain: a HyperNode, or nodes with the same label value."""
+        return bool(self.topology_key) or self.has_network_topology
 
     @property
     def is_settled(self) -> bool:
-        """Nothing of it waits, and nothing happened since its status was last written."""
+        """Whether none of its tasks waits, and it has not changed since its status was written."""
         return (
             self.closed_version == self.version and not self.index.pending and not self.is_pending
         )
@@ -238,7 +235,7 @@ class Job:
 
     @property
     def enforces_roles(self) -> bool:
-        """Role minima count only while they do not sum up to more than the job's minimum."""
+        """Whether role minima count: they do not if their sum exceeds the job's minimum."""
         return bool(self.role_minima) and self.min_available >= self.role_minima_total
 
     def role_counts(self, *statuses: TaskStatus, best_effort: bool = False) -> dict[str, int]:
@@ -267,7 +264,7 @@ class Job:
         return {tasks[uid].role for uid in self.fit_errors if of(uid) is sub_job}
 
     def needs_more_tries(self, sub_job: SubJob) -> bool:
-        """Whether, after a task found no node, the job can still become ready without it."""
+        """Whether the job can still become ready without the tasks that found no node."""
         if self.min_available == len(self.index) or sub_job.min_available >= len(sub_job.index):
             return False
         if self.has_policies:
@@ -284,7 +281,7 @@ class Job:
         return Resources() if self.min_resources is None else self.min_resources
 
     def elastic(self) -> Resources:
-        """What the job holds above its minimum: all of it when it names none."""
+        """What the job holds above its minimum; without a minimum, all that it holds."""
         return self.index.allocated.surplus_over(self.minimum())
 
     def without_gated(self, amount: Resources) -> Resources:
@@ -301,7 +298,7 @@ class Job:
         return result
 
     def gated_request(self) -> Resources:
-        """What tasks behind gates of others ask for; our own gate does not hold them back."""
+        """What gated tasks ask for; Volcano's own gate does not count as one."""
         total = Resources()
         for task in self.index:
             if task.gated and not task.only_volcano_gate:

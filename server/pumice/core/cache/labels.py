@@ -1,4 +1,4 @@
-"""Label values of all nodes as arrays, so that selectors are answered for all nodes at once."""
+"""Label values of all nodes as arrays, so that selectors are evaluated for all nodes at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from pumice.core.model.selectors import (
     Operator,
     Requirement,
     Taint,
-    TaintEffect,
     Toleration,
 )
 
 _ABSENT = -1
 _NO_LABEL = ""
-_REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 class LabelColumn:
@@ -37,7 +35,7 @@ class LabelColumn:
 
     @property
     def places(self) -> NDArray[np.int32]:
-        """The place of each node; one without the label counts as one with an empty value."""
+        """The codes, with the code of the empty value for nodes without the label."""
         if self._places is None:
             empty = self.values.get("", len(self.values))
             self._places = np.where(self.codes < 0, np.int32(empty), self.codes)
@@ -64,12 +62,12 @@ class LabelColumn:
 
 
 class NodeLabels:
-    """Answers selectors over the node table; follows the changes of nodes."""
+    """Evaluates selectors and taints over the node table."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._columns: dict[str, LabelColumn] = {}
-        # The keys of all labels that nodes have; any other key has one column for all.
+        # The keys of all labels that nodes have; all other keys share one column.
         self._keys: frozenset[str] = frozenset()
         self._taint_sets: tuple[NDArray[np.int32], list[tuple[Taint, ...]]] | None = None
         self._unschedulable: Mask | None = None
@@ -79,7 +77,7 @@ class NodeLabels:
         self._taints_version = 0
 
     def forget_outdated(self) -> None:
-        """Follows the nodes that have changed; forgets everything where rows have moved."""
+        """Forgets the columns of labels that have changed, and all columns after rows have moved."""
         table = self._table
         version = (table.layout, table.labels_version)
         if version == self._version:
@@ -111,7 +109,7 @@ class NodeLabels:
             self._unschedulable = None
 
     def version_of(self, spec: PodSpec) -> tuple[int, ...]:
-        """Changes when the labels that a spec selects nodes by, or taints, do."""
+        """A version that changes with taints, and with the labels by which a spec selects nodes."""
         self.forget_outdated()
         keys = [key for key, _ in spec.node_selector]
         for term in spec.required_node_terms or ():
@@ -194,14 +192,14 @@ class NodeLabels:
         return mask
 
     def admits(self, spec: PodSpec) -> Mask:
-        """Nodes that the pod's node selector and its required node affinity let it go to."""
+        """Nodes that match the pod's node selector and its required node affinity."""
         mask = self.matches_pairs(spec.node_selector)
         if spec.required_node_terms is not None:
             mask &= self.matches_any(spec.required_node_terms)
         return mask
 
     def counts(self, spec: PodSpec, constraint: SpreadConstraint) -> Mask:
-        """Nodes whose pods a spread constraint of a pod counts, by its policies."""
+        """Nodes whose pods a spread constraint counts, by its policies for affinity and taints."""
         mask = np.ones(len(self._table), dtype=np.bool_)
         if constraint.honor_node_affinity:
             mask &= self.admits(spec)
@@ -210,13 +208,13 @@ class NodeLabels:
         return mask
 
     def repels(self, tolerations: tuple[Toleration, ...]) -> Mask:
-        """Nodes with a taint that keeps out pods with no more than these tolerations."""
+        """Nodes with a taint that none of these tolerations tolerates."""
         codes, sets = self.taint_sets()
         if not sets:
             return np.zeros(0, dtype=np.bool_)
         refused = [
             any(
-                taint.effect in _REPELLING and not any(t.tolerates(taint) for t in tolerations)
+                taint.repels and not any(t.tolerates(taint) for t in tolerations)
                 for taint in taints
             )
             for taints in sets

@@ -1,4 +1,4 @@
-"""What plugins keep about each node, over sessions, as long as nothing about the node changes."""
+"""States of nodes that plugins keep over sessions, until the node or its tasks change."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ S = TypeVar("S")
 class NodeStates(Generic[S]):
     """One plugin's state of each node, computed from the node and the tasks on it.
 
-    A state is computed again when its row of the node table has changed. So it follows deltas,
-    placements and evictions of the session, their undoing and their commit.
+    A state is computed again when its row of the node table has changed: by a delta, or by a
+    placement or eviction of a session and its undoing.
     """
 
     def __init__(self, table: NodeTable, make: Callable[[NodeEntry], S], basis: object) -> None:
         self._table, self.make = table, make
-        # What ``make`` depends on beside the node and its tasks.
+        # The other input of ``make``, beside the node and its tasks.
         self.basis = basis
         # By row: the number of the row's last change, and the state.
         self._known: dict[int, tuple[int, S]] = {}
 
     def of(self, row: int) -> S:
-        """The state of a node; a plugin changes nothing in it."""
+        """The state of a node, read-only."""
         stamp: int = self._table.stamps.item(row)
         known = self._known.get(row)
         if known is None or known[0] != stamp:
@@ -40,7 +40,7 @@ class NodeStates(Generic[S]):
         return known[1]
 
     def update(self, row: int, state: S) -> None:
-        """Sets the state of a node, by a plugin that knows what ``make`` would compute now."""
+        """Sets the state of a node; it must equal what ``make`` would compute now."""
         self._known[row] = (self._table.stamps.item(row), state)
 
     def drop_beyond(self, rows: int) -> None:
@@ -48,7 +48,7 @@ class NodeStates(Generic[S]):
 
 
 class StateNumbers(ABC, Generic[S]):
-    """Numbers of the states of nodes in one session: equal states have one number."""
+    """Numbers the states of nodes in one session; equal states have the same number."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -60,7 +60,7 @@ class StateNumbers(ABC, Generic[S]):
 
     @abstractmethod
     def number(self, row: int) -> int:
-        """The number of a node's state as it is now."""
+        """The number of the current state of a node."""
 
     def _number_of(self, state: S) -> int:
         number = self._numbers.get(state)
@@ -87,9 +87,9 @@ class StateNumbers(ABC, Generic[S]):
         ahead: NDArray[np.float64] | None,
         after: Callable[[int, int], int],
     ) -> NDArray[np.intp]:
-        """The numbers of some rows, or all, each with so many more tasks on it.
+        """The numbers of some rows, or all, each after ``ahead`` more tasks were placed there.
 
-        ``after`` has the number of a state with more tasks.
+        ``after`` returns the number of a state after so many more tasks.
         """
         numbers = self._follow()
         if index is not None:
@@ -105,7 +105,7 @@ class PluginNodeStates:
 
     def __init__(self) -> None:
         self._by_plugin: dict[str, NodeStates[Any]] = {}
-        # Node objects of the first session, where it matters which of them are newer.
+        # The node objects of the first session, where a plugin ignores devices that are not newer.
         self.first_nodes: dict[str, Node] | None = None
 
     def of(
@@ -119,13 +119,13 @@ class PluginNodeStates:
             states.basis = basis
             for row in range(len(table)):
                 table.touch(row)
-        # Plugins are made anew for every session.
+        # Every session has new plugin objects.
         states.make = make
         states.drop_beyond(len(table))
         return states
 
     def release(self) -> None:
-        """The session has ended: its plugins may be freed."""
+        """Drops the references to the plugins of a session that has ended."""
         for states in self._by_plugin.values():
             states.make = _no_plugin
 

@@ -1,7 +1,7 @@
 """The node table: one array per quantity, one position per node, in the order of the nodes' names.
 
-A session works on these arrays in place and puts them back. Every change of a row stamps it with
-the number of the change: what was computed from other rows stays valid.
+A session changes these arrays in place and undoes its changes. Every change of a row stamps the row
+with the number of the change, so that results computed from other rows stay valid.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ class NodeTable:
         self.columns: list[str] = list(_FIXED_COLUMNS)
         self.names: list[str] = []
         self.rows: list[NodeEntry] = []
-        self.layout = 0  # Grows when columns or rows move: everything kept by position is void.
+        self.layout = 0  # Grows when columns or rows move, which invalidates all positions.
         self.objects_version = 0  # Grows when a node object changes.
-        # Grows when labels, taints or schedulability of nodes change; and these nodes as they were.
+        # Grows when labels, taints or schedulability of nodes change; and the old nodes, by row.
         self.labels_version = 0
         self.relabelled: dict[int, Node] = {}
         self.images = ImageIndex(self)
-        self.has_states = False  # Plugins keep states of nodes: any change touches the row.
+        self.has_states = (
+            False  # Plugins keep states of nodes, so that any change of a node touches its row.
+        )
         self.changes = 0  # Grows with every change of a row.
-        # Told about every pod that enters or leaves Kubernetes' view of a row.
+        # Is told of every pod that enters or leaves Kubernetes' view of a row.
         self.pods: PodIndex | None = None
         # How many nodes list a resource, even with an amount of zero.
         self.offering_nodes: dict[str, int] = {}
-        # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
+        # Rows will move at the next ``settle``. Until then tasks are not counted; their nodes are noted.
         self.unsettled = False
         self._uncounted: set[str] = set()
         self._allocate_arrays(0)
@@ -69,9 +71,9 @@ class NodeTable:
         self.offered: Floats = np.zeros((2 * width, count))
         self.allocatable = self.offered[:width]
         self.kube_allocatable = self.offered[width:]
-        # What is left and used of it, in one array so that a placement is one operation. First Volcano's
-        # ledger, where future is what will be idle once releasing tasks are gone and pipelined
-        # ones have come; then Kubernetes' view of the same nodes, for filters and scores.
+        # What is idle and used, in one array, so that a placement is one operation. First Volcano's
+        # ledger, where ``future`` is the idle amount after releasing tasks are gone and pipelined
+        # tasks are placed; then Kubernetes' view of the same nodes, for filters and scores.
         self.amounts: Floats = np.zeros((5 * width + 3, count))
         self.idle, self.used, self.releasing, self.future, self.kube_requested = (
             self.amounts[part * width : (part + 1) * width] for part in range(5)
@@ -96,7 +98,7 @@ class NodeTable:
         return entry
 
     def row_of(self, name: str) -> int | None:
-        """The position of a node that may be scheduled on."""
+        """The row of a node; None: it has none."""
         entry = self.entries.get(name)
         return None if entry is None or entry.row < 0 else entry.row
 
@@ -119,7 +121,7 @@ class NodeTable:
         self._changed(entry, offers_other=before != entry.offer())
 
     def set_extra(self, name: str, *, csi_limits: Extra = None, devices: Extra = None) -> None:
-        """Sets what the node offers beside what it reports; None: what it did before."""
+        """Sets what the node offers beyond what it reports; None leaves a value as it is."""
         entry = self.entry(name)
         before = entry.offer()
         entry.csi_limits = entry.csi_limits if csi_limits is None else csi_limits
@@ -130,7 +132,7 @@ class NodeTable:
         self.forget_if_empty(entry)
 
     def remove_node(self, name: str) -> None:
-        """The node is gone; its tasks stay known until their own end is reported."""
+        """Removes a node; its tasks stay until their own deletions arrive."""
         entry = self.entries.get(name)
         if entry is None:
             return
@@ -158,7 +160,7 @@ class NodeTable:
             self.touch(entry.row)
 
     def _count_offer(self, entry: NodeEntry) -> None:
-        # The first and the last node that offers a resource move columns.
+        # A resource that is offered by its first node, or no longer by any node, moves columns.
         self.unsettled = entry.count_names(self.offering_nodes) or self.unsettled
 
     # Tasks are added, removed and change their status; each status changes other amounts.
@@ -183,9 +185,9 @@ class NodeTable:
             self.kube_change(rows, placed, 1)
 
     def place(self, tasks: list[Task], rows: list[int], *, in_kube_view: bool = False) -> None:
-        """Puts tasks of one class on nodes in Volcano's ledger.
+        """Puts tasks of one class, which are Allocated or Pipelined, on nodes in Volcano's ledger.
 
-        They are Allocated or Pipelined, and Allocated where they enter Kubernetes' view, too.
+        Only Allocated tasks may enter Kubernetes' view at the same time.
         """
         entries, status = self.rows, tasks[0].status
         for task, row in zip(tasks, rows, strict=True):
@@ -202,7 +204,7 @@ class NodeTable:
             self.pods.change(rows, tasks, 1)
 
     def kube_change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
-        """Tasks of one class enter (1) or leave (-1) Kubernetes' view of the nodes of these rows."""
+        """Adds tasks of one class to Kubernetes' view of these rows (1), or removes them (-1)."""
         weight = self.weights(tasks[0].class_).kube
         self._weigh(rows, weight if sign > 0 else -weight)
         if self.pods is not None:
@@ -231,7 +233,7 @@ class NodeTable:
         task.ledger_status = None
 
     def remove(self, task: Task) -> None:
-        """The task is gone from its node, in both views."""
+        """Removes a task from its node, in both views."""
         entry = self.entries[task.node_name]
         if entry.row >= 0 and not self.unsettled:
             self.kube_change([entry.row], [task], -1)
@@ -239,7 +241,7 @@ class NodeTable:
         self.forget_if_empty(entry)
 
     def restate(self, task: Task) -> None:
-        """The task's status changed: count it the new way."""
+        """Counts a task by its new status."""
         row = self.entries[task.node_name].row
         if self.unsettled:
             self._uncounted.add(task.node_name)
@@ -257,7 +259,7 @@ class NodeTable:
         self.stamps[row] = self.changes
 
     def weights(self, class_: TaskClass) -> ClassWeights:
-        """What a task of the class does to ``amounts``, by status."""
+        """What a task of the class adds to ``amounts``, by status."""
         weights = class_.weights
         if weights is None or class_.layout != self.layout:
             get = class_.request.get
@@ -296,7 +298,7 @@ class NodeTable:
         self._place_rows({row for row, _ in kept})
 
     def _place_rows(self, kept: set[int]) -> None:
-        """Tells every node its row, and counts what is on those that were not kept."""
+        """Sets the row of every entry, and counts the tasks on rows that were not kept."""
         self._uncounted.clear()
         for entry in self.entries.values():
             entry.row = -1
@@ -307,7 +309,7 @@ class NodeTable:
         self._weigh_all(others)
 
     def _fill_amounts(self, entries: list[NodeEntry]) -> None:
-        """Writes what nodes offer, as if nothing were on them; most offer what others do."""
+        """Writes what nodes offer, without their tasks; nodes that offer the same are written together."""
         alike: dict[tuple[object, ...], list[NodeEntry]] = {}
         for entry in entries:
             alike.setdefault(entry.offer(), []).append(entry)
@@ -334,7 +336,7 @@ class NodeTable:
             return
         rows = np.repeat([e.row for e in entries], [len(e.tasks) for e in entries])
         classes = {task.class_.number: task.class_ for task in tasks}
-        # Those that are leaving have numbers below zero.
+        # Classes of releasing tasks have negative numbers.
         numbers, which = np.unique(
             [~t.class_.number if t.ledger_status is RELEASING else t.class_.number for t in tasks],
             return_inverse=True,
@@ -343,13 +345,13 @@ class NodeTable:
         for number in numbers.tolist():
             weight = self.weights(classes[number if number >= 0 else ~number])
             weights.append((weight.held if number >= 0 else weight.releasing) + weight.kube)
-        # Whole numbers: the order of adding does not matter.
+        # The amounts are whole numbers, so that the order of additions does not matter.
         for part, values in zip(self.amounts, np.stack(weights, axis=1), strict=True):
             if values.any():
                 np.add(part, np.bincount(rows, values[which], minlength=len(part)), out=part)
 
     def touched_since(self, changes: int) -> NDArray[np.intp]:
-        """The rows that changed after the table stood at a number of changes."""
+        """The rows that changed after the change with this number."""
         return np.flatnonzero(self.stamps > changes)
 
     def sum_allocatable(self) -> Resources:
@@ -359,7 +361,7 @@ class NodeTable:
         return self.sum_of(self.used)
 
     def sum_of(self, amounts: Floats) -> Resources:
-        """The sums of amounts by column, without resources of which there is nothing."""
+        """The sum of each resource; resources other than cpu and memory are left out where it is 0."""
         return Resources.of(
             (name, total)
             for name, total in zip(self.columns, exact_sums(amounts), strict=True)

@@ -1,4 +1,4 @@
-"""Data that adapters bring for plugins: measured usage, answers of extenders, prices."""
+"""Data that adapters report for plugins: measured usage, answers of extenders, prices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.core.model.memo import Memo
 
 Values = Mapping[str, str | float]
 _NOTHING: Values = {}
-# So many names, of all plugins, have data at once.
+# The largest number of names with data, over all plugins.
 MAX_NAMES = 50_000
 
 
@@ -22,7 +22,7 @@ class PluginData:
     def __init__(self) -> None:
         self._values: dict[str, Values] = {}
         self.version = 0
-        # The last table of numbers, and what it holds for.
+        # The last table of numbers, with the version of the data, the layout and the keys.
         self._rows: tuple[object, NDArray[np.float64]] | None = None
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class PluginData:
         return sorted(self._values)
 
     def rows(self, keys: tuple[str, ...], names: Sequence[str], layout: int) -> NDArray[np.float64]:
-        """Numbers by key and name, in the order given; not a number where none is known.
+        """A table of numbers, by key and name in the order given; NaN where no number is known.
 
         The result is kept as long as the data, the keys and the layout of the names do not change.
         """
@@ -54,7 +54,7 @@ class PluginData:
         return self._rows[1]
 
     def put(self, name: str, values: Values) -> bool:
-        """Replaces what is known under a name, without values forgets it; whether it changed."""
+        """Replaces the values of a name, or removes them if there are none; returns whether they changed."""
         if self._values.get(name, _NOTHING) == values:
             return False
         if values:
@@ -70,18 +70,14 @@ class PluginDataStore:
 
     def __init__(self) -> None:
         self._by_plugin: Memo[str, PluginData] = Memo(lambda _plugin: PluginData())
-        self._count = 0
 
     def put(self, plugin: str, name: str, values: Values) -> bool:
-        """Takes in what an adapter brings; whether anything changed."""
+        """Stores what an adapter reports; returns whether anything changed."""
         data = self.of(plugin)
-        before = len(data)
-        if values and not data.get(name) and self._count >= MAX_NAMES:
+        if values and not data.get(name) and sum(map(len, self._by_plugin.values())) >= MAX_NAMES:
             problem = f"there are {MAX_NAMES} names already, which is the most that are kept"
             raise ObjectError("PluginData", f"{plugin}/{name}", "name", problem)
-        changed = data.put(name, values)
-        self._count += len(data) - before
-        return changed
+        return data.put(name, values)
 
     def of(self, plugin: str) -> PluginData:
         return self._by_plugin[plugin]

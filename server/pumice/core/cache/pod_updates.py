@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 # The fields that change during a pod's life; the others rarely do.
 _CHANGING = ("phase", "node_name", "nominated_node_name", "conditions", "start_time_ns")
 _changing = attrgetter(*_CHANGING)
-# What pods share that are of one job, class and priority and, all on nodes or none, one status.
+# Equal for pods of one job, class and priority. If all of them are on nodes, or none, they also
+# have one status.
 _alike = attrgetter("group_name", "namespace", "phase", "terminating", "task_priority", "spec")
 _lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _CHANGING and n != "labels"))
 
 
 class PodUpdates:
-    """Makes tasks of pods, and moves them with every update of their pods."""
+    """Makes tasks of pods, and updates the tasks with their pods."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache, self._classes = cache, cache.classes
@@ -68,7 +69,7 @@ class PodUpdates:
         )
 
     def _enter_together(self, pods: list[Pod], uids: list[str]) -> None:
-        """Does for new pods that are alike what ``upsert`` does for each."""
+        """Adds new pods that are alike; the result is that of ``upsert`` for each of them."""
         first = pods[0]
         class_, job_id = self._classes.class_of(first), self._job_id_of(first)
         make = self._cache.task_type
@@ -110,18 +111,18 @@ class PodUpdates:
             self._cache.placement_changes += 1
 
     def _take_over(self, known: Task, task: Task) -> None:
-        """Copies to a task what stays valid of the one that it replaces."""
+        """Copies to a task what stays valid from the task that it replaces."""
         if known.pod.conditions == task.pod.conditions:
             task.reported_condition = known.reported_condition
         if not task.pod.node_name and not task.bind_annotations:
             # The bind is not confirmed yet.
             task.bind_annotations = known.bind_annotations
         if known.node_name != task.node_name:
-            # It is not on the node that we chose.
+            # The pod is not on the node that we chose.
             self._release(task.uid)
 
     def _is_unchanged(self, task: Task, pod: Pod) -> bool:
-        """Whether an update changes nothing. An expired decision is closed by any update."""
+        """Whether an update changes nothing; any update closes an expired decision."""
         return (
             _changing(task.pod) == _changing(pod)
             and task.pod.labels == pod.labels
@@ -129,9 +130,9 @@ class PodUpdates:
         )
 
     def _restate(self, task: Task, pod: Pod, assumed: tuple[TaskStatus, str] | None) -> bool:
-        """Changes only the status of a task that holds the same resources; false: it cannot.
+        """Updates a task in place, if it holds the same resources as before; false: it does not.
 
-        Most updates of a pod are of that kind: it was bound to the node that we chose, or it has started.
+        Most updates are of this kind: the pod was bound to the node that we chose, or has started.
         """
         status, node_name = assumed or (status_of(pod), pod.node_name)
         stays = status is task.status or {status, task.status} <= HOLDS_RESOURCES
@@ -142,14 +143,14 @@ class PodUpdates:
         if task.pod.labels == pod.labels:
             task.pod = pod
         elif job is not None and job.has_policies:
-            # It may belong to another sub-job now.
+            # The pod may belong to another sub-job now.
             return False
         else:
             self._relabel(task, pod)
         task.eviction_occurred = False
         task.last_transaction = None
         if pod.node_name:
-            # It shows what the bind has added.
+            # The pod itself now has the annotations of the bind.
             task.bind_annotations = ()
         if shows_more:
             task.reported_condition = None
@@ -164,7 +165,7 @@ class PodUpdates:
         return True
 
     def _relabel(self, task: Task, pod: Pod) -> None:
-        """Updates what counts pods by their labels: other pods' affinity and spread rules."""
+        """Sets the pod of a task, and updates the indexes that count pods by their labels."""
         row = None if task.ledger_status is None else self._table.row_of(task.node_name)
         if row is None or self._table.unsettled:
             task.pod = pod
@@ -174,7 +175,7 @@ class PodUpdates:
         self._cache.pods.change([row], [task], 1)
 
     def _is_ours(self, pod: Pod) -> bool:
-        """Pods that we schedule, and all that use a node."""
+        """Whether we schedule the pod, or it is on a node."""
         return (
             bool(pod.node_name) or pod.spec.scheduler_name in self._cache.settings.scheduler_names
         )
@@ -192,14 +193,14 @@ class PodUpdates:
         if first.job_id:
             job = self._cache.job(first.job_id)
             if first.job_id is not job.id:
-                # One text for all tasks of the job.
+                # All tasks of the job share one string.
                 for task in tasks.values():
                     task.job_id = job.id
             job.add(tasks)
         spec = first.class_.spec
         if spec.volumes:
             for task in tasks.values():
-                self._cache.storage.users.add(task)
+                self._cache.storage.users.change(task, 1)
         if spec.resource_claims:
             self._cache.devices.users.update(tasks)
 
@@ -209,7 +210,7 @@ class PodUpdates:
         if task.ledger_status is not None:
             self._table.remove(task)
         if task.class_.spec.volumes:
-            self._cache.storage.users.remove(task)
+            self._cache.storage.users.change(task, -1)
         self._cache.devices.users.pop(task.uid, None)
         if task.job_id:
             job = self._cache.jobs[task.job_id]
@@ -236,14 +237,14 @@ class PodUpdates:
         self._cache.version += 1
 
     def restore(self, task: Task) -> None:
-        """A decision failed: the task is again what its pod says."""
+        """Resets a task to the state of its pod, after a decision has failed."""
         self._replace(task, self._cache.task_type(task.pod, task.class_, task.job_id))
         self._release(task.uid)
         self._cache.version += 1
         self._cache.placement_changes += 1
 
     def reclassify(self) -> None:
-        """Gives tasks other classes where the volumes that they use have changed."""
+        """Updates the classes of tasks whose volumes have changed."""
         for task in self._cache.storage.users.take_outdated():
             class_ = self._classes.class_of(task.pod)
             if class_ is not task.class_:

@@ -1,14 +1,13 @@
 """Indexes of the pods on nodes for affinity, spread and port rules.
 
 This is Kubernetes' view of the nodes: the node table reports every pod that enters or leaves it.
-Most pods have no such rules and match none; for them only the class is checked.
+Most pods have no such rules and match none; for them only the class is looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +16,33 @@ from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.selector_index import SelectorIndex, demanded
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.integers import add_amount
+from pumice.core.model.integers import add_amount, change_member
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
-K = TypeVar("K")
-V = TypeVar("V")
 Counts = NDArray[np.int64]
-# There may be thousands of tallies with a number for each node.
+# Small, because there may be thousands of tallies with a number for each node.
 SmallCounts = NDArray[np.int32]
 ANY_ADDRESS = "0.0.0.0"
 
-# A tally that no session asked for is kept for so many sessions.
+# A tally is dropped after this many sessions without a query.
 _KEPT_SESSIONS = 10
-# With pods on more rows than this, a tally has an array.
+# A tally with pods on more rows than this has an array.
 _MOST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class PodQuestion:
-    """Which pods are counted; terminating ones may be left out."""
+    """The pods that a tally counts."""
 
     # None: all namespaces.
     namespaces: frozenset[str] | None
     selector: LabelSelector
+    # Without terminating pods.
     alive: bool
 
     def counts(self, task: Task) -> bool:
-        """Whether a pod that the selector selects is counted."""
+        """Whether a pod that matches the selector is counted."""
         pod = task.pod
         return (self.namespaces is None or pod.namespace in self.namespaces) and not (
             self.alive and pod.terminating
@@ -54,7 +52,7 @@ class PodQuestion:
 class PodTally:
     """How many pods of one kind there are, by row and by value of a node label.
 
-    Most tallies are of pods of one job, on few rows: there is an array once it is read with pods.
+    Most tallies count the pods of one job, which are on few rows: they get an array when it is read.
     """
 
     __slots__ = ("_by_value", "_counts", "_nobody", "_rows", "age", "question", "total")
@@ -63,7 +61,7 @@ class PodTally:
         self.question = question
         self.total = 0
         self.age = 0
-        # Zero for every row; shared by tallies, and never written to.
+        # Zero for every row; shared by all tallies, and read-only.
         self._nobody = nobody
         # Pods by row, as long as there is no array.
         self._rows: dict[int, int] = {}
@@ -72,7 +70,7 @@ class PodTally:
 
     @property
     def counts(self) -> SmallCounts:
-        """Pods by row; another array after the first pod, and the same from then on."""
+        """Pods by row. Once there are pods, it is the same array every time, and follows changes."""
         if self._rows:
             self._fill()
         return self._nobody if self._counts is None else self._counts
@@ -96,7 +94,7 @@ class PodTally:
                 values[code] += sign
 
     def by_value(self, key: str, column: LabelColumn) -> Counts:
-        """By the column's codes; one more entry, always 0, answers for code -1."""
+        """Pods by the codes of the column; one more entry, which stays 0, is read by code -1."""
         known = self._by_value.get(key)
         if known is None or known[0] is not column:
             present = column.codes >= 0
@@ -115,14 +113,14 @@ _PodsByValue = dict[str, dict[str, tuple[Task, int]]]
 
 @dataclass(slots=True)
 class _LabelledPods:
-    """Pods on nodes by the value of one label, and the last session that asked for them."""
+    """Pods on nodes by the value of one label, and the last session with a query for them."""
 
     by_value: _PodsByValue = field(default_factory=dict)
     age: int = 0
 
 
 class ExistingTerm:
-    """A term of pods that are on nodes already, and where these are."""
+    """An affinity term of pods on nodes, and the rows of these pods."""
 
     __slots__ = ("namespaces", "rows", "term", "weight")
 
@@ -133,7 +131,7 @@ class ExistingTerm:
             self.namespaces = frozenset((owner_namespace,))
         # Below zero for anti-affinity; 0 for required terms.
         self.weight = weight
-        # How many of these pods there are, by row.
+        # The number of pods with the term, by row.
         self.rows: dict[int, int] = {}
 
 
@@ -141,16 +139,16 @@ _TermKey = tuple[PodAffinityTerm, str, int]
 
 
 class TermIndex:
-    """The terms of one sort that pods on nodes have."""
+    """The terms of one kind that pods on nodes have."""
 
     def __init__(
         self, terms_of: Callable[[PodSpec], Iterable[tuple[PodAffinityTerm, int]]]
     ) -> None:
         self._terms_of = terms_of
         self._terms: dict[_TermKey, ExistingTerm] = {}
-        # The same by their selectors; made anew only between sessions.
+        # The same terms by their selectors; rebuilt only between sessions.
         self.selectors: SelectorIndex[ExistingTerm] = SelectorIndex()
-        # The terms of a class in a namespace: comparing terms is slow.
+        # By class and namespace, because a comparison of terms is slow.
         self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
     def change(self, task: Task, row: int, sign: int) -> None:
@@ -181,7 +179,7 @@ class TermIndex:
         return [term for term in self.selectors.find(task.pod.labels) if term.rows]
 
     def prune(self) -> None:
-        """Forgets the terms that no pod has any more, when most are of that kind."""
+        """Forgets the terms without pods, once most terms are without."""
         live = {key: term for key, term in self._terms.items() if term.rows}
         if 2 * len(live) >= len(self._terms):
             return
@@ -193,7 +191,7 @@ class TermIndex:
 
 
 def has_affinity(spec: PodSpec) -> bool:
-    """Whether Kubernetes lists it among its node's pods with affinity."""
+    """Whether Kubernetes counts a pod with this spec as one with affinity."""
     return bool(
         spec.required_anti_affinity
         or spec.preferred_anti_affinity
@@ -210,7 +208,7 @@ class PodIndex:
         self._layout = -1
         # Classes whose tasks have terms, ports or volumes, by number.
         self._special: set[int] = set()
-        # What a required affinity counts beside preferred ones; 0: it is no preference.
+        # The weight of required affinity terms as preferences; 0: they are none.
         self.hard_affinity_weight = 0
         self._age = 0
         self._reset()
@@ -226,11 +224,11 @@ class PodIndex:
         self._ports: dict[tuple[str, int], dict[tuple[str, int], int]] = {}
         # Pods with volumes: row -> uid -> task.
         self.with_volumes: dict[int, dict[str, Task]] = {}
-        # What happened to them in this session: row, task, entered (1) or left (-1).
+        # Their changes in this session: row, task, and whether it entered (1) or left (-1).
         self.volume_log: list[tuple[int, Task, int]] = []
         self._tallies: dict[PodQuestion, PodTally] = {}
         self._asked: SelectorIndex[PodTally] = SelectorIndex()
-        # For labels that questions have named.
+        # By label, for the labels that queries have named.
         self._by_label: dict[str, _LabelledPods] = {}
 
     def _preferences(self, spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
@@ -250,7 +248,7 @@ class PodIndex:
             self._special.add(class_.number)
 
     def settle(self) -> None:
-        """A session begins: what nodes hold and what Kubernetes sees is the same."""
+        """Prepares the indexes for a session, at whose start both views of the nodes agree."""
         self._age += 1
         if self._layout != self._table.layout:
             self._layout = self._table.layout
@@ -279,7 +277,7 @@ class PodIndex:
         self._by_label = {key: pods for key, pods in self._by_label.items() if pods.age > oldest}
 
     def forget_classes(self, classes: Iterable[TaskClass]) -> None:
-        """No task has these classes any more."""
+        """Forgets classes that no task has any more."""
         for class_ in classes:
             if class_.number in self._special:
                 self._special.discard(class_.number)
@@ -287,7 +285,7 @@ class PodIndex:
                 self.preferred.forget_class(class_.number)
 
     def change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
-        """Tasks of one class entered (1) or left (-1) Kubernetes' view of the nodes of these rows."""
+        """Counts tasks of one class that entered (1) or left (-1) Kubernetes' view of these rows."""
         is_special = tasks[0].class_.number in self._special
         is_concerned = is_special or self._tallies or self._by_label
         if not is_concerned or self._layout != self._table.layout:
@@ -305,7 +303,7 @@ class PodIndex:
                     tally.change(row, sign)
             for key, pods in self._by_label.items():
                 if key in labels:
-                    _change(pods.by_value, labels[key], task.uid, (task, row), sign)
+                    change_member(pods.by_value, labels[key], task.uid, (task, row), sign)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -322,12 +320,12 @@ class PodIndex:
                 del self._ports[key]
         if spec.volumes:
             self.volume_log.append((row, task, sign))
-            _change(self.with_volumes, row, task.uid, task, sign)
+            change_member(self.with_volumes, row, task.uid, task, sign)
 
     # Queries.
 
     def rows_with_port(self, port: HostPort) -> list[int]:
-        """The rows where a pod uses the port so that no other one can."""
+        """The rows where another pod uses the port."""
         return [
             row
             for address, row in self._ports.get((port.protocol, port.port), ())
@@ -335,7 +333,7 @@ class PodIndex:
         ]
 
     def tally(self, question: PodQuestion, in_view: Callable[[Task], bool]) -> PodTally:
-        """Kept up from now on; ``in_view`` says whether a task on a node is in the view now."""
+        """The tally of a question, updated from now on; ``in_view`` tells whether it counts a task."""
         tally = self._tallies.get(question)
         if tally is None:
             tally = PodTally(question, self._nobody)
@@ -359,14 +357,17 @@ class PodIndex:
             yield from by_value.get(value, {}).values()
 
     def selects_none(self, selector: LabelSelector, in_view: Callable[[Task], bool]) -> bool:
-        """Whether surely no pod is selected, as by a Service whose first pod is about to be placed."""
+        """Whether it is certain that no pod on a node matches the selector.
+
+        Such is the selector of a Service whose first pod is about to be placed.
+        """
         demand = demanded(selector)
         if demand is None:
             return False
         return self._labelled(demand.key, in_view).keys().isdisjoint(demand.values)
 
     def _labelled(self, label: str, in_view: Callable[[Task], bool]) -> _PodsByValue:
-        """The pods with a label, kept up from now on."""
+        """The pods with a label by its value, updated from now on."""
         pods = self._by_label.get(label)
         if pods is None:
             pods = self._by_label[label] = _LabelledPods()
@@ -382,13 +383,3 @@ class PodIndex:
             for task in entry.tasks.values():
                 if in_view(task):
                     yield task, row
-
-
-def _change(groups: dict[K, dict[str, V]], key: K, uid: str, item: V, sign: int) -> None:
-    """Adds an item to a group (1), or removes it (-1); a group without items is dropped."""
-    if sign > 0:
-        groups.setdefault(key, {})[uid] = item
-    elif (group := groups.get(key)) is not None:
-        group.pop(uid, None)
-        if not group:
-            del groups[key]

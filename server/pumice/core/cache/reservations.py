@@ -1,4 +1,4 @@
-"""What sessions reserve for pods, until the cluster shows it."""
+"""Volumes and devices that sessions reserve for pods, until the cluster shows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Reservations(Generic[V]):
     """
 
     def __init__(self, *, shared: bool) -> None:
-        # Whether a value stays reserved for later pods that reserve it, or for the first one only.
+        # Whether several pods can reserve one value, which is then reserved until all of them are done.
         self._shared = shared
         self._held: dict[str, tuple[V, dict[str, None]]] = {}
         # Pods of the running session that reserved something.
@@ -53,19 +53,19 @@ class Reservations(Generic[V]):
         self.version += 1
 
     def failed(self, pod_uid: str) -> None:
-        """The decision about the pod failed, or the pod is gone."""
+        """Frees the reservations of a pod whose decision failed, or that is gone."""
         if self._held:
             self.unreserve(pod_uid)
 
     def close(self, decided: Container[str]) -> None:
-        """The session is over: only reservations of pods that were decided on are kept."""
+        """Ends a session: frees the reservations of pods without a decision."""
         for pod_uid in list(self._open):
             if pod_uid not in decided:
                 self.unreserve(pod_uid)
         self._open.clear()
 
     def updated(self, shown: str = "") -> None:
-        """The cluster has changed; a key that it shows is no longer reserved."""
+        """Notes a change of the cluster; a key that the cluster now shows is no longer reserved."""
         self._held.pop(shown, None)
         self.version += 1
 

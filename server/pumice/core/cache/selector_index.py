@@ -13,15 +13,15 @@ from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 
 T = TypeVar("T")
 
-# The requirements that are left to check once an entry is found, and the item.
+# The requirements that are still to be checked when an entry is found, and the item.
 _Entry = tuple[LabelSelector | None, T]
 
 
 class SelectorIndex(Generic[T]):
     """Finds the items whose selector matches given labels, without evaluating every selector.
 
-    Most selectors require one of some values of a label and are stored under these values; all
-    others are evaluated each time. The result has no particular order.
+    Most selectors require that a label has one of some values. They are stored under these values.
+    All others are evaluated each time. The result has no particular order.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class SelectorIndex(Generic[T]):
         self._others: list[_Entry[T]] = []
 
     def add(self, selector: LabelSelector | None, item: T) -> None:
-        """An absent selector selects nothing and is not kept."""
+        """Adds an item with its selector; an absent selector selects nothing."""
         if selector is None:
             return
         demand = demanded(selector)
@@ -57,7 +57,7 @@ class SelectorIndex(Generic[T]):
 
 
 def demanded(selector: LabelSelector) -> Requirement | None:
-    """A requirement that names all the values a label may have, if there is one."""
+    """The first requirement that lists the allowed values of a label; None: there is none."""
     for requirement in selector.requirements:
         if requirement.operator is Operator.IN:
             return requirement
@@ -69,7 +69,7 @@ _CONTROLLERS = ("ReplicationController", "ReplicaSet", "StatefulSet")
 
 
 class WorkloadSelectors:
-    """Finds the selectors for a pod; updated when the workloads change."""
+    """Finds the selectors of the Services and the controller of a pod."""
 
     def __init__(self, workloads: ObjectStore[Workload]) -> None:
         self._workloads = workloads
@@ -80,7 +80,7 @@ class WorkloadSelectors:
         return len(self._workloads) > 0
 
     def selector_for(self, pod: Pod) -> LabelSelector | None:
-        """The requirements of the pod's Services and its controller; None where there are none."""
+        """The requirements of the pod's Services and its controller together; None: there are none."""
         requirements: dict[Requirement, None] = {}
         index = self._services.get().get(pod.namespace)
         if pod.controller_kind not in _CONTROLLERS and (
@@ -96,13 +96,13 @@ class WorkloadSelectors:
                 requirements.update(dict.fromkeys(controller.selector.requirements))
         if not requirements:
             return None
-        # In one order, so that equal demands are one question.
+        # Sorted, so that equal sets of requirements give equal selectors.
         return LabelSelector(
             tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values)))
         )
 
     def forget_outdated(self) -> None:
-        """Drops what was found out about workloads that have changed since."""
+        """Forgets the index of workloads that have changed since."""
         self._services.forget_outdated()
 
 

@@ -2,8 +2,8 @@
 
 A scheduler claims nodes in the status of its own NodeShard. It uses a node only while the cluster
 shows its own claim and no claim of another scheduler, and it keeps a claim while a bind to the node
-is in flight. So a node that moves from one shard to another is never bound to by both schedulers:
-the API server orders the claims, and every scheduler sees them in that order.
+is in flight. The API server orders the claims, and every scheduler sees them in that order. So two
+schedulers never bind pods to one node at the same time.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ShardNodes:
 
 
 class ShardClaims:
-    """The claims of this scheduler on nodes, as the cluster shows them and as they are released."""
+    """The claims of this scheduler on nodes, and those that it is releasing."""
 
     def __init__(self, shards: ObjectStore[NodeShard], name: str) -> None:
         self._shards = shards
         self._name = name
-        # Nodes whose claim a sent status gives up, until the cluster shows that.
+        # Nodes that a sent status no longer claims, until the cluster shows that status.
         self.releasing: set[str] = set()
 
     @property
@@ -50,12 +50,12 @@ class ShardClaims:
         return self._shards.get(self._name)
 
     def observe(self, shard: NodeShard) -> None:
-        """The cluster shows a new version of a NodeShard."""
+        """Notes a new version of a NodeShard."""
         if shard.name == self._name:
             self.releasing.intersection_update(shard.nodes_in_use)
 
     def sent(self, in_use: Collection[str]) -> None:
-        """A status with these nodes was sent. A release is never taken back while it is under way."""
+        """Notes the nodes of a status that was sent. A release is not withdrawn before it is shown."""
         if self.own is not None:
             self.releasing.update(set(self.own.nodes_in_use).difference(in_use))
 

@@ -1,4 +1,4 @@
-"""Users of claims, and volumes that decisions have reserved and the cluster does not show yet."""
+"""Volumes and claims, the tasks that use them, and the reservations of volumes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pumice.core.cache.reservations import Reservations
 from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
+from pumice.core.model.integers import change_member
 from pumice.core.model.pod import Pod, PodVolume
 from pumice.core.model.storage import (
     CsiDriver,
@@ -19,13 +20,13 @@ from pumice.core.model.storage import (
     VolumeAttachment,
 )
 
-# The objects whose changes concern reservations and users of claims.
+# The objects whose changes concern reservations and the tasks that use claims.
 StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeReservation:
-    """What a decision gives to a claim: a volume, or the node at which its volume shall be made."""
+    """What a decision gives to a claim: a volume, or the node for which one is to be provisioned."""
 
     claim_key: str
     claim_uid: str = ""
@@ -34,31 +35,26 @@ class VolumeReservation:
 
     @property
     def key(self) -> str:
-        """The name of a volume, or the key of a claim, which has a slash."""
+        """The name of the volume, or the key of the claim, which contains a slash."""
         return self.volume_name or self.claim_key
 
 
 class VolumeUsers:
-    """Tasks by the claims they name: how many volumes they attach depends on these."""
+    """Tasks by the claims that they name; a change of a claim may change their task class."""
 
     def __init__(self) -> None:
         self._by_claim: dict[str, dict[str, Task]] = {}
         self._claim_of_volume: dict[str, str] = {}
         self._outdated: dict[str, None] = {}
 
-    def add(self, task: Task) -> None:
-        for key in _claims(task):
-            self._by_claim.setdefault(key, {})[task.uid] = task
-
-    def remove(self, task: Task) -> None:
-        for key in _claims(task):
-            users = self._by_claim.get(key, {})
-            users.pop(task.uid, None)
-            if not users:
-                self._by_claim.pop(key, None)
+    def change(self, task: Task, sign: int) -> None:
+        """Adds a task (1), or removes it (-1)."""
+        for volume in task.pod.spec.volumes:
+            key = f"{task.pod.namespace}/{volume.claim_name}"
+            change_member(self._by_claim, key, task.uid, task, sign)
 
     def updated(self, item: StorageObject, *, gone: bool) -> None:
-        """The users of an object that has changed, or is gone, are looked at again."""
+        """Marks the tasks that use an object which has changed or is gone."""
         match item:
             case PersistentVolume():
                 for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
@@ -84,13 +80,8 @@ class VolumeUsers:
             yield tasks[uid]
 
 
-def _claims(task: Task) -> list[str]:
-    pod = task.pod
-    return [f"{pod.namespace}/{volume.claim_name}" for volume in pod.spec.volumes]
-
-
 class StorageCache:
-    """Volumes, claims and drivers of the cluster, their users, and what decisions have reserved."""
+    """Volumes, claims and drivers of the cluster, the tasks that use them, and reservations."""
 
     def __init__(self, stores: ObjectStores) -> None:
         self.volumes = stores.make(PersistentVolume, "name")
@@ -104,14 +95,14 @@ class StorageCache:
         self.users = VolumeUsers()
 
     def claims_of(self, pod: Pod) -> list[tuple[PodVolume, PersistentVolumeClaim | None]]:
-        """The volumes of a pod with their claims, as far as these exist."""
+        """The volumes of a pod with their claims; None for a claim that does not exist."""
         return [
             (volume, self.claims.get(f"{pod.namespace}/{volume.claim_name}"))
             for volume in pod.spec.volumes
         ]
 
     def updated(self, item: StorageObject, *, gone: bool) -> None:
-        # Reservations are by the name of the volume, or by the key of the claim.
+        # A reservation has the name of a volume, or the key of a claim.
         shown = item.key if isinstance(item, PersistentVolumeClaim) else item.name
         self.ledger.updated("" if isinstance(item, StorageClass) else shown)
         self.users.updated(item, gone=gone)

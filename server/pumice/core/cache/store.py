@@ -17,7 +17,7 @@ T = TypeVar("T", bound=HasUid)
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one kind; of two with one key the later one counts."""
+    """The objects of one kind; an object replaces an earlier one with the same key."""
 
     def __init__(self, key: Callable[[T], str]) -> None:
         self._key = key
@@ -30,7 +30,7 @@ class ObjectStore(Generic[T]):
         return len(self._by_key)
 
     def __iter__(self) -> Iterator[T]:
-        """In the order of keys, whatever order they came in."""
+        """Iterates in the order of keys."""
         return iter([self._by_key[key] for key in sorted(self._by_key)])
 
     def __contains__(self, key: str) -> bool:
@@ -64,7 +64,7 @@ class ObjectStore(Generic[T]):
         return old
 
     def replace(self, key: str, item: T) -> None:
-        """Stores another version of an object that is here."""
+        """Replaces a stored object by another version with the same key and uid."""
         self._by_key[key] = item
         self.version += 1
 
@@ -94,5 +94,5 @@ class ObjectStores:
         return iter(self._by_kind.values())
 
     def of(self, kind: type[T]) -> ObjectStore[T]:
-        """For every kind but pods."""
+        """The store of a kind; pods have none."""
         return self._by_kind[kind]

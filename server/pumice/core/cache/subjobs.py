@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from pumice.core.cache.index import TaskIndex
@@ -10,7 +11,7 @@ from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
 
 _LONGEST_READABLE_ID = 128
-# Letters and digits that cannot spell words, and the way Kubernetes encodes a number with them.
+# The characters that Kubernetes uses in generated names.
 _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -33,7 +34,7 @@ class SubJob:
 
     @property
     def short(self) -> int:
-        """How many more tasks it takes to be ready; below zero: it has some to spare."""
+        """The number of further tasks that it needs to be ready; negative: it has more than it needs."""
         index = self.index
         return self.min_available - index.ready_count - index.pending_best_effort
 
@@ -42,18 +43,14 @@ class SubJob:
         return self.index.is_pipelined(self.min_available)
 
     def pending_request(self) -> Resources:
-        counts: dict[int, tuple[Resources, int]] = {}
-        for task in self.index.pending.values():
-            number = task.class_.number
-            counts[number] = (task.request, counts.get(number, (None, 0))[1] + 1)
         total = Resources()
-        for request, count in counts.values():
-            total.add_times(request, count)
+        for class_, count in Counter([task.class_ for task in self.index.pending.values()]).items():
+            total.add_times(class_.request, count)
         return total
 
 
 def match_values(policy: SubGroupPolicy, pod: Pod) -> tuple[str, ...]:
-    """The label values that name the pod's sub-group; empty when the policy leaves it alone."""
+    """The label values that identify the pod's sub-group; empty: the policy does not apply."""
     if policy.selector is not None and not policy.selector.matches(pod.labels):
         return ()
     values = tuple(pod.labels.get(key, "") for key in policy.match_label_keys)

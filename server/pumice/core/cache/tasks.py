@@ -1,4 +1,4 @@
-"""Tasks (one pod each) and the classes of tasks that are alike for scheduling."""
+"""Tasks, one for each pod, and task classes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pumice.patterns.golang import parse_int
 Floats = NDArray[np.float64]
 
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
-# The feature gate of the cluster that has Volcano's scheduling gate lifted.
+# The feature gate with which queues decide when Volcano's scheduling gate is lifted.
 QUEUE_ADMISSION = "SchedulingGatesQueueAdmission"
 
 
 class ClassWeights:
-    """What one task of a class adds to the node table's amounts, by how it is there."""
+    """What one task of a class adds to the amounts of its node, by its status and the view."""
 
     __slots__ = ("held", "kube", "pipelined", "placed", "releasing", "request")
 
@@ -39,8 +39,8 @@ class ClassWeights:
         spec = class_.spec
         nothing = np.zeros(len(request))
         none = np.zeros(3)
-        # The parts: idle, used, releasing, future, what Kubernetes counts as requested, and what it
-        # counts for scores (cpu, memory, pods).
+        # The parts are idle, used, releasing, future, what Kubernetes counts as requested, and what
+        # it counts for scores (cpu, memory, pods).
         self.request = request
         self.held = np.concatenate((-request, request, nothing, -request, nothing, none))
         self.releasing = np.concatenate((-request, request, request, nothing, nothing, none))
@@ -58,12 +58,12 @@ class ClassWeights:
 
 @dataclass(slots=True, eq=False)
 class TaskClass:
-    """All tasks with one spec: they ask for the same and fit the same nodes."""
+    """The tasks with one spec: they request the same, and the same nodes are feasible for them."""
 
     number: int
     spec: PodSpec
     amounts: tuple[tuple[str, int], ...]
-    # What the volumes of its tasks ask for beside the spec.
+    # What the volumes of its tasks request beside the spec.
     extra: tuple[tuple[str, int], ...] = ()
     request: Resources = field(init=False)
     best_effort: bool = field(init=False)
@@ -87,7 +87,7 @@ _NOT_ASKED = -1
 
 @dataclass(slots=True)
 class Transaction:
-    """Where a discarded statement had placed a task."""
+    """The placement of a task in a statement that was discarded."""
 
     status: TaskStatus
     node_name: str
@@ -95,7 +95,7 @@ class Transaction:
 
 
 class Task:
-    """A pod in the cache; sessions move it and put it back."""
+    """A pod in the cache. A session changes it, and undoes what it does not commit."""
 
     __slots__ = (
         "_pod_index",
@@ -132,12 +132,12 @@ class Task:
         self.gated = bool(class_.spec.scheduling_gates)
         self.status = status_of(pod)
         self.node_name = pod.node_name
-        # The status under which the node's ledger counts this task; None when it does not.
+        # The status by which the node's ledger counts this task; None: the ledger does not count it.
         self.ledger_status: TaskStatus | None = None
-        # What plugins add to the pod with the bind; it counts while the task is on its node.
+        # Annotations that plugins add with the bind; they count while the task is on its node.
         self.bind_annotations: tuple[tuple[str, str], ...] = ()
         self.eviction_occurred = False
-        # It entered Kubernetes' view of its node in the running session.
+        # Whether it entered Kubernetes' view of its node in the running session.
         self.entered_view = False
         self.last_transaction: Transaction | None = None
         # The last condition that was reported about the unplaced pod; it is not reported twice.
@@ -155,7 +155,7 @@ class Task:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The pod's annotations, with those that a bind of ours adds."""
+        """The pod's annotations, with those that our bind adds."""
         if not self.node_name or not self.bind_annotations:
             return self.pod.annotations
         return {**self.pod.annotations, **dict(self.bind_annotations)}
@@ -178,7 +178,7 @@ class Task:
 
     @property
     def wants_queue_admission(self) -> bool:
-        """Whether the pod is to stay behind Volcano's gate until its queue has room."""
+        """Whether the pod asks for Volcano's gate, which is lifted when its queue has room."""
         return self.pod.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
 
@@ -191,7 +191,7 @@ def _pod_index(name: str) -> int | None:
     if name.count("-") < _INDEXED_NAME_PARTS - 1:
         return None
     last = name[name.rindex("-") + 1 :]
-    # Nearly all of them are short and plain; digits of other scripts do not count.
+    # A fast path for most names. Digits of other scripts are not digits here.
     if len(last) <= _PLAIN_DIGITS and last.isascii() and last.isdigit():
         return int(last)
     return parse_int(last)
@@ -204,7 +204,7 @@ def is_placement_change(old: Task | None, new: Task) -> bool:
     return old.status is not new.status and new.status not in HOLDS_RESOURCES
 
 
-# Why no node takes a task, or what its queue has against it.
+# Why no node is feasible for a task, or why its queue refuses it.
 Finding = FitErrors | ReasonCode
 
 
@@ -212,17 +212,17 @@ Finding = FitErrors | ReasonCode
 class TasksToPlace:
     """The tasks of a job that need a node, in order, and why none was placed.
 
-    It is valid for one version of the job, over sessions.
+    It stays valid over sessions, for one version of the job.
     """
 
     version: int
     configuration: Configuration
-    # Those that a node has to be found for, in the order of trying.
+    # In the order in which they are tried.
     tasks: list[Task]
-    # The job cannot start without any one of its tasks, wherever they are.
+    # Whether the job needs all its tasks to start.
     needs_all: bool
-    # These are all its tasks, and each is like the others.
+    # Whether these are all tasks of the job, and all alike.
     is_uniform: bool = False
-    # Why the first of them cannot be placed, and the reasons that were given for the job.
+    # Why the first of them cannot be placed, and the reasons that the job was given.
     finding: Finding | None = None
     reasons: tuple[Reason, ...] = ()

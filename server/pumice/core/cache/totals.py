@@ -1,8 +1,10 @@
-"""Sums over the jobs of each queue, kept up job by job."""
+"""Sums over the jobs of each queue, updated job by job."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -15,30 +17,26 @@ NOTHING = Resources()
 _INQUEUE, _RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
 
 
+@dataclass(slots=True, eq=False)
 class Contribution:
     """What one job, or all jobs of a queue together, hold and request."""
 
-    __slots__ = ("admitted", "allocated", "elastic", "inqueue", "jobs", "request")
-
-    def __init__(self, allocated: Resources, request: Resources, elastic: Resources) -> None:
-        self.jobs = 1
-        # Held by tasks with a node.
-        self.allocated = allocated
-        # Held or requested.
-        self.request = request
-        # Held above the jobs' minima.
-        self.elastic = elastic
-        # Promised to admitted jobs and not held yet.
-        self.inqueue = NOTHING
-        # Promised, as overcommit counts it: an Inqueue job's whole minimum, held or not.
-        self.admitted = NOTHING
+    # Held by tasks with a node.
+    allocated: Resources
+    # Held or requested.
+    request: Resources
+    # Held above the jobs' minima.
+    elastic: Resources
+    # Promised to admitted jobs and not held yet.
+    inqueue: Resources
+    # Promised as overcommit counts it: the whole minimum of an Inqueue job, held or not.
+    admitted: Resources
+    jobs: int = 1
 
     @classmethod
     def of_queue(cls) -> Contribution:
         """Zero amounts, to add jobs to."""
-        made = cls(Resources(), Resources(), Resources())
-        made.jobs, made.inqueue, made.admitted = 0, Resources(), Resources()
-        return made
+        return cls(Resources(), Resources(), Resources(), Resources(), Resources(), jobs=0)
 
     def add(self, other: Contribution, sign: int = 1) -> None:
         self.jobs += sign * other.jobs
@@ -65,11 +63,11 @@ class QueueTotals:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str, Contribution]] = {}
         self._queues: dict[str, Contribution] = {}
-        # Jobs whose contribution was computed: what a session costs.
+        # The number of contributions that were computed so far; tests check what a session costs.
         self.recomputed = 0
 
     def refresh(self, changed: Iterable[Job]) -> None:
-        """Counts jobs that changed anew."""
+        """Computes the contributions of changed jobs again."""
         for job in changed:
             seen = self._seen.get(job.id)
             if seen is None or seen[0] != job.version or seen[1] != job.queue:
@@ -120,7 +118,7 @@ def contribution_of(job: Job) -> Contribution:
         scalars = {name: amount for name, amount in held.scalars.items() if amount}
         allocated, elastic = Resources(held.milli_cpu, held.memory, scalars), job.elastic()
     request = _sum_of(pending.values(), allocated) if pending else allocated
-    part = Contribution(allocated, request, elastic)
+    part = Contribution(allocated, request, elastic, inqueue=NOTHING, admitted=NOTHING)
     if job.min_resources is None or job.group is None:
         return part
     if job.phase is _INQUEUE:
@@ -133,20 +131,16 @@ def contribution_of(job: Job) -> Contribution:
 
 def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
     """What is held and what the tasks request; read-only."""
-    first = next(iter(tasks))
     if held is NOTHING and len(tasks) == 1:
-        return first.request
-    total, alike = held.clone(), 0
-    for task in tasks:
-        if task.request is first.request:
-            alike += 1
-        else:
-            total.add(task.request)
-    return total.add_times(first.request, alike)
+        return next(iter(tasks)).request
+    total = held.clone()
+    for class_, count in Counter([task.class_ for task in tasks]).items():
+        total.add_times(class_.request, count)
+    return total
 
 
 def reserved_by(job: Job) -> Resources:
-    """What of the job's minimum it does not hold yet."""
+    """The part of the job's minimum that it does not hold yet."""
     minimum, allocated = job.minimum(), job.index.allocated
     reserved = Resources()
     for name, amount in minimum.items():

@@ -32,14 +32,14 @@ def _error(item: ClusterObject, field: str, problem: str) -> ObjectError:
 
 
 def check_amounts(item: ClusterObject, field: str, amounts: Iterable[tuple[str, int]]) -> None:
-    """For amounts that go into the node table."""
+    """Checks amounts that go into the node table."""
     for name, amount in amounts:
         if not 0 <= amount < LARGEST_AMOUNT:
             raise _error(item, f"{field}[{name}]", f"{amount} is not between 0 and 2^53 - 1")
 
 
 def check_not_negative(item: ClusterObject, field: str, amounts: Iterable[tuple[str, int]]) -> None:
-    """For amounts of queues and jobs: totals have no upper limit."""
+    """Checks amounts of queues and jobs, which have no upper limit."""
     for name, amount in amounts:
         if amount < 0:
             raise _error(item, f"{field}[{name}]", f"{amount} is negative; use 0 or more")
@@ -78,7 +78,10 @@ def check_resource_names(
     counted: tuple[str, ...],
     offering_nodes: Mapping[str, int],
 ) -> None:
-    """For the resources of a node, those counted for it before, and how many nodes offer each."""
+    """Checks the number of resources of a node, and of the cluster with it.
+
+    ``counted`` are the resources of the node so far.
+    """
     if names == counted:
         return
     field = "allocatable" if isinstance(item, Node) else "driver_limits"

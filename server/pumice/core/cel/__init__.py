@@ -1,7 +1,7 @@
 """The Common Expression Language, as far as device selectors use it.
 
-An expression that cannot be read, or uses something that is not known here, is an error: it is
-never taken for true or false.
+An expression that cannot be parsed, or uses an unknown function, is an error; it is neither true nor
+false.
 """
 
 from pumice.core.cel.expressions import MAX_LENGTH, Expression, compiled

@@ -1,4 +1,4 @@
-"""Reads expressions into functions of their variables."""
+"""Parses expressions into functions of their variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MACROS = ("all", "exists", "exists_one", "filter", "map")
 
 
 class Expression:
-    """An expression that was read; it can be evaluated for any variables."""
+    """A parsed expression; it can be evaluated for any variables."""
 
     __slots__ = ("_node", "text")
 
@@ -40,7 +40,7 @@ class Expression:
         self._node = _Parser(text).whole()
 
     def holds(self, variables: Variables) -> bool:
-        """Raises CelError where it cannot be evaluated or is not true or false."""
+        """Evaluates the expression; raises CelError where that fails, or the result is not a bool."""
         value = self._node({**variables, _VISITS: [0]})
         if not isinstance(value, bool):
             raise CelError(f"the result is of type {kind_of(value)}, not bool")
@@ -276,7 +276,7 @@ def _truth(value: object) -> bool:
 
 
 def _logical(left: Node, right: Node, *, decisive: bool) -> Node:
-    """``&&`` and ``||``: a side that decides counts, even if the other side is an error."""
+    """``&&`` and ``||``: a side that decides the result counts, even if the other side fails."""
 
     def decide(variables: Variables) -> bool:
         try:
@@ -329,7 +329,7 @@ def _tried(body: Node, variables: Variables) -> object:
 
 
 def _macro_result(name: str, results: list[tuple[object, object]]) -> object:
-    """The value of a macro: ``all`` and ``exists`` are decided by one element, whatever fails."""
+    """The value of a macro; one element can decide ``all`` and ``exists``, even if others fail."""
     decisive = {"all": False, "exists": True}.get(name)
     if decisive is not None and any(result is decisive for _, result in results):
         return decisive

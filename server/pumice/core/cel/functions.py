@@ -13,7 +13,7 @@ from pumice.patterns.automata import Pattern, PatternError
 
 T = TypeVar("T", int, float)
 _LARGEST_INT = 2**63
-# What one text that an expression builds may have.
+# The largest length of a text that an expression builds.
 MAX_TEXT = 65_536
 
 

@@ -1,4 +1,4 @@
-"""Values beyond those of Python: quantities, semantic versions, and maps with defaults."""
+"""Values that Python lacks: quantities, semantic versions, and maps with defaults."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from types import NoneType
 
 from pumice.core.model.quantities import quantity_nanos
 
-# The longest text of a semantic version.
+# The largest length of a semantic version.
 _MOST_DIGITS = 64
 
 
 class CelError(ValueError):
-    """What is wrong with an expression, or with a value that it meets."""
+    """An error of an expression, or of a value that it reads."""
 
 
 @total_ordering
@@ -108,7 +108,7 @@ def kind_of(value: object) -> str:
 
 
 def equal(left: object, right: object) -> bool:
-    """Values of different types are not equal; numbers are compared by what they are worth."""
+    """Compares two values. Values of different types are not equal, except numbers."""
     kinds = {kind_of(left), kind_of(right)}
     if kinds == {"int", "double"}:
         return left == right

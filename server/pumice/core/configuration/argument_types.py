@@ -34,7 +34,7 @@ class ArgumentType(Enum):
 class Limit:
     """The allowed values of an argument.
 
-    Volcano silently replaces a value out of range by its default; here it is a problem. With
+    Volcano silently replaces a value out of range by the default; here such a value is a problem. With
     ``lenient`` it is a warning, because Volcano uses such a value, with a surprising effect.
     """
 
@@ -42,15 +42,15 @@ class Limit:
     above: float | None = None
     at_most: float | None = None
     choices: tuple[str, ...] = ()
-    # A regular expression that the whole text must match, and how its form is described.
+    # A regular expression that the whole text must match, and its description for messages.
     pattern: str = ""
     form: str = ""
     lenient: bool = False
-    # What such a value does, or what Volcano would make of it.
+    # What a value out of range does, or what Volcano would use instead.
     otherwise: str = ""
 
     def why_not(self, value: object) -> str | None:
-        """What is wrong with a value of the right type; durations are compared in seconds."""
+        """What is wrong with a value of the right type; None: nothing. Durations count in seconds."""
         if self.choices:
             if value in self.choices:
                 return None
@@ -82,7 +82,7 @@ def _as_number(value: object) -> float | None:
 
 
 def as_flag(value: object) -> bool | None:
-    """A boolean of YAML 1.1; None for anything else, a quoted "false" included."""
+    """A boolean of YAML 1.1; None for anything else, such as a quoted "false"."""
     if isinstance(value, str):
         return _YAML_FLAGS.get(value)
     return value if isinstance(value, bool) else None

@@ -1,7 +1,7 @@
-"""Declarations of arguments: an argument of a plugin or action is stated once, and read where it is stated.
+"""Declarations of the arguments of plugins and actions.
 
-The attributes of a subclass of ``Arguments`` are declarations. They say what the reader of a
-configuration accepts, what the documentation shows, and what the plugin gets.
+The attributes of a subclass of ``Arguments`` are declarations. A declaration says what the reader of
+a configuration accepts, what the documentation shows, and which value the plugin gets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from pumice.core.configuration.argument_types import ArgumentType, Limit
@@ -21,26 +21,26 @@ _Members = TypeVar("_Members", bound="Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Argument(Generic[T]):
-    """One argument. On an instance of its class it is the value in use."""
+    """One argument; an attribute of an instance of ``Arguments`` is the value in use."""
 
-    # As a configuration has it, or what such names begin with.
+    # The name in configurations, or the beginning of the names.
     name: str
     # None: any value is accepted, because none has an effect.
     kind: ArgumentType | None
-    # As the documentation shows it; None: not shown.
+    # The default in the documentation; None: it is not shown.
     default: object
     # What the argument is for; empty where it has no effect.
     meaning: str
-    # The value in use, from all values that are given.
+    # Reads the value in use from all given values.
     read: Callable[[Arguments], T]
     limit: Limit | None = None
-    # What a mapping, or each mapping of a list, contains; None: that is not checked.
+    # The arguments in a mapping, or in each mapping of a list; None: they are not checked.
     members: type[Arguments] | None = None
     # Why the argument is accepted and does nothing; empty: it does something.
     why_without_effect: str = ""
     # Whether ``name`` is only the beginning of the names.
     is_prefix: bool = False
-    # A regular expression for names that begin with the prefix, and how such names are described.
+    # A regular expression for names that begin with the prefix, and its description for messages.
     name_pattern: str = ""
     name_form: str = ""
 
@@ -81,7 +81,7 @@ class Arguments:
 
     __slots__ = ("_values",)
 
-    # Names, then prefixes, then what has neither type nor effect; each in the order of declaration.
+    # Names first, then prefixes, then arguments of no type; each in the order of declaration.
     declared: ClassVar[tuple[Argument[Any], ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -135,7 +135,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The actions and plugins there are, with their arguments."""
+    """The known actions and plugins, with their arguments."""
 
     actions: Mapping[str, type[Arguments]]
     plugins: Mapping[str, type[Arguments]]
@@ -199,7 +199,7 @@ def duration(
 def duration(
     name: str, default: str | None, meaning: str, limit: Limit | None = None
 ) -> Argument[int] | Argument[int | None]:
-    """A duration, in nanoseconds; a configuration has it as Go writes it, such as 1h2m3s."""
+    """A duration in nanoseconds; configurations have Go's form, such as 1h2m3s."""
     return _declare(name, ArgumentType.DURATION, default, meaning, limit, _nanoseconds)
 
 
@@ -239,9 +239,9 @@ def mappings(
 def by_name(
     argument: Argument[T], *, pattern: str = "", form: str = ""
 ) -> Argument[ValuesByName[T]]:
-    """An argument for each of many names: ``argument`` has what they begin with.
+    """One argument for each of many names, which begin with the name of ``argument``.
 
-    An empty beginning stands for any name that fits the pattern.
+    An empty beginning stands for any name that matches the pattern.
     """
     prefix, default = argument.name, argument.read(Arguments())
 
@@ -252,25 +252,15 @@ def by_name(
                 values[key.removeprefix(prefix)] = argument.read(Arguments({prefix: value}))
         return values
 
-    return Argument(
-        prefix,
-        argument.kind,
-        argument.default,
-        argument.meaning,
-        read,
-        argument.limit,
-        argument.members,
-        is_prefix=True,
-        name_pattern=pattern,
-        name_form=form,
-    )
+    found: Argument[Any] = argument
+    return replace(found, read=read, is_prefix=True, name_pattern=pattern, name_form=form)
 
 
 def ignored(name: str, why: str, kind: ArgumentType | None = None) -> Argument[None]:
     """An argument that is accepted and does nothing.
 
-    A name that ends in ``*`` stands for all names that begin so. A value must be of the type, if
-    there is one.
+    A name that ends in ``*`` stands for all names with this beginning. A value must be of the type,
+    if a type is given.
     """
     return Argument(
         name.removesuffix("*"),

@@ -1,4 +1,4 @@
-"""What the readers of configurations have in common: problems with their places, arguments, tiers."""
+"""The common part of the readers of configurations: problems with their places, arguments, tiers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pumice.core.errors import ConfigurationError, Problem
 
 Path = tuple[str | int, ...]
 Tiers = tuple[tuple[PluginOptions, ...], ...]
-# The path of a plugin in a tier, its name, and all that the file says about it.
+# A plugin in a tier: its path, its name, and its whole entry.
 Entry = tuple[Path, str, Mapping[object, object]]
 
 
@@ -26,11 +26,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class ConfigurationReader(ABC):
-    """Walks the data of a file; collects problems, which make it invalid, and warnings, which do not."""
+    """Reads the data of a file; collects problems, which make it invalid, and warnings."""
 
     @classmethod
     def read_file(cls, data: object, catalog: Catalog) -> Configuration:
-        """Reads the parsed file; raises with every problem there is, not just the first."""
+        """Reads a parsed file; an error has all problems, not only the first."""
         reader = cls(catalog)
         configuration = reader.read(data)
         if reader._problems:
@@ -108,7 +108,7 @@ class ConfigurationReader(ABC):
         return typed if members is None else self._members(path, typed, members)
 
     def _members(self, path: Path, value: object, declared: type[Arguments]) -> object:
-        """A mapping, or a list of mappings, with what is in it checked too."""
+        """A mapping, or a list of mappings, whose members are checked too."""
         if not isinstance(value, list):
             return dict(self.arguments(path, value, declared).items())
         return [
@@ -148,7 +148,7 @@ class ConfigurationReader(ABC):
         return tuple(name for name in names if name)
 
     def _check_plugin(self, path: Path, name: str) -> bool:
-        """Whether there is such a plugin; else it is a problem."""
+        """Whether the plugin exists; if not, reports a problem."""
         if name in self._catalog.refused:
             self.problem(path, f"plugin {name!r} is installed but {self._catalog.refused[name]}")
         elif name not in self._catalog.plugins:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pumice.core.configuration.arguments import Arguments
 from pumice.core.errors import Problem
 
-# Every flag of a plugin entry and what it is when absent. The mixed spelling is Volcano's.
+# Every flag of a plugin entry, with its default. The mixed spelling is Volcano's.
 FLAG_DEFAULTS: Mapping[str, bool] = {
     **dict.fromkeys(
         (
@@ -65,9 +65,9 @@ class Configuration:
     tiers: tuple[tuple[PluginOptions, ...], ...]
     action_arguments: tuple[tuple[str, Arguments], ...] = ()
     metrics: tuple[tuple[str, str], ...] = ()
-    # Warnings of the reader; not part of its meaning.
+    # Warnings of the reader; they do not count in comparisons.
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
-    # What the plugin deviceshare reads, as JSON; empty: what is built in.
+    # The device configuration of the plugin deviceshare, as JSON; empty: the built-in one.
     device_config: str = ""
 
     def arguments_of(self, action: str) -> Arguments:
@@ -75,7 +75,7 @@ class Configuration:
 
     @property
     def digest(self) -> str:
-        """Equal for configurations of equal meaning, whatever their text."""
+        """Equal for configurations with the same meaning, whatever their text is."""
         meaning = {
             "actions": self.actions,
             "tiers": [
@@ -90,7 +90,7 @@ class Configuration:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-# What a cluster without a configuration uses.
+# For clusters without a configuration.
 DEFAULT_CONFIGURATION = Configuration(
     actions=("enqueue", "allocate", "backfill"),
     tiers=(

@@ -8,7 +8,7 @@ from pumice.core.configuration.argument_types import ArgumentType, Limit
 from pumice.core.configuration.arguments import Arguments, boolean, duration, ignored, text
 
 _SAMPLING = "every node is looked at"
-# Keys beside ``actions`` and ``tiers`` that people write for Volcano's flags.
+# Top-level keys that users write, though Volcano has flags for them.
 KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
     "percentageNodesToFind": _SAMPLING,
     "percentageOfNodesToFind": _SAMPLING,
@@ -23,18 +23,18 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "enableReservedNodes": "no action asks for reserved nodes",
     "enabledClusterOrder": "no action orders clusters",
 }
-# The only plugins that look at enableHierarchy.
+# The plugins that read enableHierarchy.
 HIERARCHICAL = ("capacity", "drf", "nodegroup")
-# The only plugins that look at measured usage.
+# The plugins that read measured usage.
 USAGE_READERS = ("rescheduling", "usage")
 
-# An entry of ``configurations`` that is not an action: what MindCluster's plugins have in common.
+# An entry of ``configurations`` that is not an action: common parameters of MindCluster's plugins.
 INIT_PARAMETERS = "init-params"
 _OTHER_PLUGINS = "it is about plugins of MindCluster that Volcano does not have"
 
 
 class InitParameters(Arguments):
-    """What MindCluster's plugins have in common."""
+    """Common parameters of MindCluster's plugins."""
 
     uses_cluster_info = boolean(
         "useClusterInfoManager",
@@ -56,7 +56,7 @@ class InitParameters(Arguments):
 
 
 class IgnoredErrorCache(Arguments):
-    """The argument of actions in which it has no effect."""
+    """The error cache of predicates, for actions in which it has no effect."""
 
     error_cache = ignored(
         "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
@@ -67,7 +67,7 @@ SOURCES_WITH_ADDRESS = ("prometheus", "elasticsearch")
 
 
 class Metrics(Arguments):
-    """Where the usage of nodes is measured."""
+    """The source of measured usage of nodes."""
 
     source = text(
         "type",

@@ -1,4 +1,4 @@
-"""Dynamic resource allocation: claims for devices, the devices there are, and their classes.
+"""Dynamic resource allocation: claims for devices, devices, and device classes.
 
 Amounts are in thousandths of their units; attributes and capacities have qualified names.
 """
@@ -38,7 +38,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint:
-    """What the devices of some requests must have in common, or not; no requests: all of them."""
+    """An attribute in which the devices of some requests must agree, or differ; no requests: all."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str = ""
@@ -77,7 +77,7 @@ class DeviceAllocation:
 
 @dataclass(frozen=True, slots=True)
 class ClaimConsumer:
-    """Who uses a claim."""
+    """An object that uses a claim, mostly a pod."""
 
     resource: str
     name: str
@@ -144,7 +144,7 @@ class CounterSet:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaint:
-    """A mark on a device."""
+    """A taint of a device."""
 
     taint: Taint
     added_time_ns: int = 0
@@ -177,7 +177,7 @@ class ResourceSlice:
     driver: str = ""
     pool: str = ""
     generation: int = 0
-    # How many slices of this generation the pool has.
+    # The number of slices that this generation of the pool has.
     slice_count: int = 1
     node_name: str = ""
     node_terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -213,8 +213,8 @@ class ClaimChoice:
 
     claim: str
     claim_uid: str
-    # None: allocated already, and only to be reserved for the pod.
+    # None: the claim is allocated already, and only has to be reserved for the pod.
     allocation: DeviceAllocation | None = None
-    # Of a claim that is to be made for the pod's extended resources: what it asks for, and for whom.
+    # For a claim that is made for the pod's extended resources: its requests, and their containers.
     requests: tuple[DeviceRequest, ...] = ()
     mappings: tuple[RequestMapping, ...] = ()

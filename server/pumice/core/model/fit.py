@@ -1,9 +1,9 @@
-"""Why nodes refuse a task: by node for searches, as counts for messages."""
+"""Refusals of a task by nodes, as masks for searches and as counts for messages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class Refusal:
     reason: str
     # By row of the node table: True where refused.
     rows: Mask
-    # No eviction could change it.
+    # Whether no eviction could change it.
     unresolvable: bool
 
 
@@ -45,24 +45,21 @@ def refusals_by_row(found: Mapping[tuple[str, bool], list[int]], count: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why no node takes a task."""
+    """Why no node is feasible for a task."""
 
     node_count: int
     counts: tuple[tuple[str, int], ...] = ()
     # Rows where no eviction could help; None: nowhere.
-    unresolvable: Mask | None = None
-    # Said instead of the node count.
+    unresolvable: Mask | None = field(default=None, compare=False)
+    # A text that replaces the node count.
     message: str = ""
     hyper_node: str = ""
 
     def is_equivalent_to(self, other: FitErrors) -> bool:
         mine, theirs = self.unresolvable, other.unresolvable
-        if (mine is None) != (theirs is None):
-            return False
-        if mine is not None and theirs is not None and not np.array_equal(mine, theirs):
-            return False
-        own = (self.node_count, self.counts, self.message, self.hyper_node)
-        return own == (other.node_count, other.counts, other.message, other.hyper_node)
+        if mine is None or theirs is None:
+            return mine is theirs and self == other
+        return self == other and np.array_equal(mine, theirs)
 
     def as_counts(self) -> tuple[NodeCount, ...]:
         return tuple(NodeCount(reason, count) for reason, count in sorted(self.counts))

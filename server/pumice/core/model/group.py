@@ -11,7 +11,7 @@ from pumice.core.model.selectors import LabelSelector
 
 
 class PodGroupPhase(StrEnum):
-    """Where a PodGroup stands; empty is one that no scheduler has seen yet."""
+    """The phase of a PodGroup; empty before a scheduler has seen it."""
 
     NONE = ""
     PENDING = "Pending"
@@ -58,7 +58,7 @@ class PodGroupCondition:
 
 @dataclass(slots=True, unsafe_hash=True)
 class PodGroupStatus:
-    """What the scheduler last wrote about a PodGroup."""
+    """The status of a PodGroup, which the scheduler writes."""
 
     phase: PodGroupPhase = PodGroupPhase.NONE
     running: int = 0
@@ -80,13 +80,13 @@ class PodGroup:
     queue: str = ""
     min_member: int = 0
     min_task_member: tuple[tuple[str, int], ...] = ()
-    # None: not given, which admits the job without asking; amounts as in PodSpec.requests.
+    # None: not given, so that the job is always admitted. Units are those of PodSpec.requests.
     min_resources: tuple[tuple[str, int], ...] | None = None
-    # The same by the names and units of the object itself, in thousandths: what quotas compare.
+    # The same with the names of the PodGroup itself, in thousandths, for quotas.
     min_resources_milli: tuple[tuple[str, int], ...] = ()
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
-    # A label: all pods must be on nodes with the same value of it.
+    # A label that must have the same value on all nodes of the pods.
     topology_key: str = ""
     sub_group_policies: tuple[SubGroupPolicy, ...] = ()
     preemptable: bool = False
@@ -168,7 +168,7 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """What a namespace may use and uses, in thousandths, by the quota's own names."""
+    """What a namespace may use, and uses, in thousandths; names are those of the quota."""
 
     uid: str
     namespace: str
@@ -196,7 +196,7 @@ class PodDisruptionBudget:
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
     disrupted_pods: tuple[str, ...] = ()
-    # The integer minAvailable and the owning controller, which make a gang in kube-batch's mode.
+    # The integer minAvailable and the controller of the pods, which define a gang in kube-batch's mode.
     min_available: int = 0
     creation_time_ns: int = 0
     controller_uid: str = ""

@@ -1,4 +1,4 @@
-"""Exact arithmetic: sums, and a logarithm with the same bits everywhere."""
+"""Exact arithmetic: counts and sums, and a logarithm with the same bits everywhere."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 
 def add_amount(amounts: dict[K, Any], key: K, amount: int | float) -> None:
-    """Adds an amount, which may be negative, to that of a key; without any the key is removed."""
+    """Adds an amount, which may be negative, to the amount of a key; at zero the key is removed."""
     total = amounts.get(key, 0) + amount
     if total:
         amounts[key] = total
@@ -20,13 +21,23 @@ def add_amount(amounts: dict[K, Any], key: K, amount: int | float) -> None:
         amounts.pop(key, None)
 
 
+def change_member(groups: dict[K, dict[str, V]], key: K, uid: str, item: V, sign: int) -> None:
+    """Adds an item to a group (1), or removes it (-1); a group without items is removed."""
+    if sign > 0:
+        groups.setdefault(key, {})[uid] = item
+    elif (group := groups.get(key)) is not None:
+        group.pop(uid, None)
+        if not group:
+            del groups[key]
+
+
 _LOW_BITS = 26
-# From here on not every amount is an int64, and sums of parts may be too large for one.
+# Amounts from here on may not fit into an int64, and neither may their partial sums.
 _LARGE = 2.0**62
 
 
 def exact_sums(amounts: NDArray[np.float64]) -> list[int]:
-    """The sum of each row of whole numbers; a sum, and a number too, may be larger than 2^63."""
+    """The exact sum of each row of whole numbers; numbers and sums may exceed 2^63."""
     if amounts.size and np.abs(amounts).max() >= _LARGE:
         return [sum(map(int, row)) for row in amounts.tolist()]
     whole = amounts.astype(np.int64)
@@ -46,7 +57,7 @@ _EVEN = (3.999999999940941908e-01, 2.222219843214978396e-01, 1.53138376992093733
 
 
 def natural_log(x: float) -> float:
-    """For numbers above zero."""
+    """The natural logarithm of a positive number."""
     fraction, exponent = frexp(x)
     if fraction < _HALF_ROOT:
         fraction *= 2

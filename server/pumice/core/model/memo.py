@@ -1,4 +1,4 @@
-"""Values that are computed when they are read, and kept."""
+"""Values that are computed when they are first read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 def cached_method(compute: Callable[[Any, K], V]) -> Callable[[Any, K], V]:
-    """A method of one argument whose answers are kept with its object, as ``cached_property`` does."""
+    """A method of one argument whose results are kept with the object, as by ``cached_property``."""
     attribute = f"_answers_of_{compute.__name__}"
 
     @wraps(compute)

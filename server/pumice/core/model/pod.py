@@ -43,7 +43,7 @@ class PodAffinityTerm:
     topology_key: str
     # None matches no pod; an empty selector matches every pod.
     selector: LabelSelector | None = None
-    # Both empty and None: the namespace of the pod that has the term.
+    # Where both are empty or None: the namespace of the pod that has the term.
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
 
@@ -81,7 +81,7 @@ class PodVolume:
 
 @dataclass(frozen=True, slots=True)
 class PodResourceClaim:
-    """A device claim of the pod; the name is empty until a claim made from a template exists."""
+    """A resource claim of the pod; ``claim_name`` is empty until a claim of a template exists."""
 
     name: str
     claim_name: str = ""
@@ -103,12 +103,12 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """All that decides where a pod may go; pods with equal specs share a task class."""
+    """The fields that decide where a pod can be placed; pods with equal specs share a task class."""
 
     # Resource name -> amount: cpu in millicores; memory, storage and huge pages in bytes; pods
     # (always 1) and attachable volumes as counts; everything else in thousandths of its unit.
     requests: tuple[tuple[str, int], ...] = ()
-    # Containers that ask for no cpu or memory count 100 m and 200 MiB in these two.
+    # A container without a request counts as 100 m of cpu and 200 MiB of memory here.
     non_zero_milli_cpu: int = 0
     non_zero_memory_bytes: int = 0
     # The same two without pod-level resources; None: the pod has none.
@@ -127,7 +127,7 @@ class PodSpec:
     host_ports: tuple[HostPort, ...] = ()
     # Images of init and regular containers and image volumes, with a tag or digest.
     images: tuple[str, ...] = ()
-    # Regular plus init containers: the size of the image score's scale.
+    # Regular and init containers; the image score is scaled by it.
     container_count: int = 1
     volumes: tuple[PodVolume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
@@ -144,13 +144,13 @@ class PodSpec:
     # Cpu and memory that the pod as a whole may use; 0: no limit.
     limit_milli_cpu: int = 0
     limit_memory_bytes: int = 0
-    # Specs are looked up with every pod: their hash is made once.
+    # The hash is computed once, because every pod looks up its spec.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def scored_amounts(self) -> tuple[int, int]:
-        """Cpu and memory as least and most requested count an incoming pod.
+        """Cpu and memory of the pod in the scores for least and most requested.
 
-        Kubernetes leaves pod-level resources out here, and counts them on nodes.
+        Kubernetes leaves pod-level resources out here, but counts them for pods on nodes.
         """
         cpu, memory = self.container_milli_cpu, self.container_memory_bytes
         return (
@@ -178,11 +178,11 @@ class PodCondition:
     transition_time_ns: int = 0
 
 
-# Not frozen, though no code changes one: it would take three times as long to make, and a snapshot
-# makes a hundred thousand.
+# Not frozen, because a frozen one takes three times as long to make, and a snapshot makes a hundred
+# thousand. No code changes one.
 @dataclass(slots=True)
 class Pod:
-    """One pod of the cluster. It never changes; labels and the like may be shared by many."""
+    """One pod of the cluster. It never changes, so that pods may share labels and other values."""
 
     uid: str
     namespace: str
@@ -201,9 +201,9 @@ class Pod:
     # PodGroup in the pod's namespace; empty: the pod belongs to no job.
     group_name: str = ""
     role: str = ""
-    # spec.priority, 0 if unset: what preemption compares on a nominated node.
+    # spec.priority, 0 if unset; preemption compares it on a nominated node.
     priority: int = 0
-    # What task order compares: 1, or spec.priority, or the task-priority annotation.
+    # For the order of tasks: 1, or spec.priority, or the task-priority annotation.
     task_priority: int = 1
     preemptable: bool = True
     revocable_zone: str = ""

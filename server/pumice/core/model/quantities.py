@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.patterns.quantities import parse_nanos, thousandths, whole
 
+# Amounts of extended resources, and of capacities and counters of devices, are in thousandths.
+THOUSAND = 1000
 _WHOLE = (MEMORY, PODS, "ephemeral-storage")
 _WHOLE_PREFIXES = ("attachable-volumes-", "hugepages-")
+
+
+def whole_units(amount: int) -> int:
+    """Thousandths as whole units, rounded up, as ``Value`` of a quantity in Kubernetes does."""
+    return -(-amount // THOUSAND)
 
 
 def quantity_nanos(value: object) -> int | None:

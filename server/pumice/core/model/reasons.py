@@ -1,4 +1,4 @@
-"""Reasons as data: who held something back, why, and with which numbers; and sentences for whole jobs."""
+"""Reasons as data: who holds a job back, why, and with which numbers; and sentences about jobs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class NodeCount:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """A limit of a queue that is in the way, in the units of its resource."""
+    """A limit of a queue that would be exceeded, in the units of its resource."""
 
-    # The job's own queue, or one above it.
+    # The job's own queue, or an ancestor.
     queue: str
     resource: str
     asked: int
@@ -65,7 +65,7 @@ class Reason:
     task: str = ""
     have: int = 0
     need: int = 0
-    # Resource names, roles or whatever else the code is about.
+    # Resource names, roles or other names; the code says which.
     subjects: tuple[str, ...] = ()
     nodes: tuple[NodeCount, ...] = ()
     limits: tuple[QueueLimit, ...] = ()
@@ -128,7 +128,7 @@ def job_text(reasons: Iterable[Reason]) -> str:
 
 
 def added_text(reasons: Iterable[Reason]) -> str:
-    """What a condition in Volcano's words leaves out; mostly empty."""
+    """What Volcano's text of a condition does not say; mostly empty."""
     # Where nodes of a HyperNode were tried, Volcano says what they lack.
     left_out = [r for r in reasons if r.code is not ReasonCode.NO_DOMAIN_FITS or not r.nodes]
     return _text(left_out, _WITHOUT_VOLCANO_WORDS)

@@ -1,4 +1,4 @@
-"""Resource vectors: the arithmetic and the comparisons of the reference, exact."""
+"""Resource vectors, with exact arithmetic and Volcano's comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
 
-# Computed amounts closer than this are equal; amounts at rest are integers and never are.
+# Computed amounts that differ by less are equal. Stored amounts are integers, which differ by 1.
 EPSILON = 0.1
 # Amounts that Volcano counts in thousandths and pumice does not.
 _COUNTED_WHOLE = ("ephemeral-storage", "hugepages-")
@@ -23,8 +23,8 @@ def _at_most(left: Number, right: Number) -> bool:
 class Resources:
     """Amounts of cpu (milli), memory (bytes) and scalars, which may be absent.
 
-    An empty scalar map stands for an absent one: taking from such a vector drops the scalars of
-    what is taken, as it does in Volcano.
+    An empty scalar map stands for an absent one. As in Volcano, a subtraction from a vector without
+    scalars ignores the scalars of the other.
     """
 
     __slots__ = ("memory", "milli_cpu", "scalars")
@@ -55,7 +55,7 @@ class Resources:
         return f"Resources({dict(self.items())})"
 
     def __eq__(self, other: object) -> bool:
-        """Exactly the same amounts under the same names; absent is not zero."""
+        """Whether all amounts are exactly the same; an absent scalar does not equal zero."""
         if not isinstance(other, Resources):
             return NotImplemented
         return (
@@ -91,7 +91,7 @@ class Resources:
         return [name for name, amount in self.items() if amount >= EPSILON]
 
     def is_empty(self) -> bool:
-        """Nothing but a place among the node's pods."""
+        """Whether all amounts but pods are zero."""
         return (
             self.milli_cpu < EPSILON
             and self.memory < EPSILON
@@ -117,7 +117,7 @@ class Resources:
         return self
 
     def subtract(self, other: Resources) -> Resources:
-        """May go below zero: the reference only logs it."""
+        """Subtracts; as in Volcano, the result may be negative."""
         self.milli_cpu -= other.milli_cpu
         self.memory -= other.memory
         scalars = self.scalars
@@ -127,7 +127,7 @@ class Resources:
         return self
 
     def change(self, other: Resources, count: int) -> Resources:
-        """Adds so many of the other, or subtracts one where the count is negative."""
+        """Adds the other ``count`` times, or subtracts it once where the count is negative."""
         return self.add_times(other, count) if count > 0 else self.subtract(other)
 
     def scale(self, ratio: float) -> Resources:
@@ -138,7 +138,7 @@ class Resources:
         return self
 
     def raise_to(self, other: Resources) -> Resources:
-        """The larger of the two in each dimension; a scalar below zero counts as absent."""
+        """Raises each amount to that of the other; a negative scalar counts as absent."""
         self.milli_cpu = max(self.milli_cpu, other.milli_cpu)
         self.memory = max(self.memory, other.memory)
         scalars = {name: amount for name, amount in self.scalars.items() if amount >= 0}
@@ -149,7 +149,7 @@ class Resources:
         return self
 
     def lower_to(self, other: Resources, *, missing_is_zero: bool) -> Resources:
-        """The smaller of the two; a scalar that the other lacks becomes zero, or stays."""
+        """Lowers each amount to that of the other; a scalar that the other lacks becomes zero, or stays."""
         self.milli_cpu = min(self.milli_cpu, other.milli_cpu)
         self.memory = min(self.memory, other.memory)
         for name, amount in self.scalars.items():
@@ -160,17 +160,17 @@ class Resources:
         return self
 
     def surplus_over(self, other: Resources) -> Resources:
-        """What this has above the other, dimension by dimension."""
+        """The amounts by which this exceeds the other."""
         return Resources(
             max(self.milli_cpu - other.milli_cpu, 0),
             max(self.memory - other.memory, 0),
             {n: v - other.scalars.get(n, 0) for n, v in self.scalars.items() if v > other.get(n)},
         )
 
-    # Comparisons. "Request" names the dimensions that count; a place among the pods never does.
+    # Comparisons. A request says which dimensions count; pods never count.
 
     def less_equal(self, other: Resources) -> bool:
-        """At most the other in every dimension; a missing scalar is zero."""
+        """Whether no amount exceeds that of the other; a missing scalar is zero."""
         if not (_at_most(self.milli_cpu, other.milli_cpu) and _at_most(self.memory, other.memory)):
             return False
         for name, amount in self.scalars.items():
@@ -179,24 +179,17 @@ class Resources:
         return True
 
     def names_above_for(self, limit: Resources, request: Resources) -> list[str]:
-        """The requested dimensions in which this is more than the limit, without tolerance."""
-        above = []
-        if request.milli_cpu > 0 and self.milli_cpu > limit.milli_cpu:
-            above.append(CPU)
-        if request.memory > 0 and self.memory > limit.memory:
-            above.append(MEMORY)
-        if self.scalars:
-            above += [
-                name
-                for name, amount in sorted(request.scalars.items())
-                if name != PODS and amount > 0 and self.get(name) > limit.get(name)
-            ]
-        return above
+        """The requested dimensions in which this exceeds the limit, without tolerance."""
+        return [
+            name
+            for name, amount in request.items()
+            if name != PODS and amount > 0 and self.get(name) > limit.get(name)
+        ]
 
     def has_room_for(self, extra: Resources, limit: Resources) -> bool:
-        """Whether this and the extra stay within the limit in all that the extra asks for.
+        """Whether the sum of this and the extra is within the limit, in all that the extra requests.
 
-        The same answer as ``names_above_for`` gives on the sum, without making the sum.
+        The answer is that of ``names_above_for`` for the sum, but no sum is made.
         """
         amount = extra.milli_cpu
         if amount > 0 and self.milli_cpu + amount > limit.milli_cpu:
@@ -213,18 +206,18 @@ class Resources:
         return True
 
     def shares_names(self, other: Resources, *, pods: bool) -> bool:
-        """Whether both hold something of one dimension; places among pods count on request."""
+        """Whether both have some of one resource; pods count on request."""
         theirs = other.names()
         return any(name in theirs for name in self.names() if pods or name != PODS)
 
     def times_within(self, extra: Resources, limit: Resources, count: int) -> int:
-        """How often, of so many times, the extra can be added and stay within the limit.
+        """How often the extra can be added within the limit, up to ``count`` times.
 
-        As ``has_room_for`` would say before each of the times.
+        The result is that of ``has_room_for`` before each addition.
         """
         if count == 1:
             return int(self.has_room_for(extra, limit))
-        # Most have room for all of them.
+        # Mostly there is room for all of them.
         low, middle, high = 0, count, count
         while low < high:
             total = self.clone().add_times(extra, middle - 1)
@@ -236,7 +229,7 @@ class Resources:
         return low
 
     def some_within(self, limit: Resources, request: Resources) -> bool:
-        """Whether some requested dimension, not empty on both sides, is within the limit."""
+        """Whether some requested dimension is within the limit; those that both lack do not count."""
         for name, amount in request.items():
             if name == PODS or amount <= 0:
                 continue
@@ -248,7 +241,7 @@ class Resources:
         return False
 
     def some_above(self, limit: Resources, request: Resources) -> bool:
-        """Whether some requested dimension is above a limit that names it; no tolerance."""
+        """Whether some requested dimension exceeds the limit, where the limit has it; no tolerance."""
         for mine, allowed, asked in (
             (self.milli_cpu, limit.milli_cpu, request.milli_cpu),
             (self.memory, limit.memory, request.memory),
@@ -264,7 +257,7 @@ class Resources:
         )
 
     def dominant_share(self, of: Resources) -> float:
-        """The largest part that this is of the other, over what the other holds."""
+        """The largest fraction of a resource of the other that this has."""
         result = 0.0
         if of.milli_cpu >= EPSILON and (part := self.milli_cpu / of.milli_cpu) > result:
             result = part

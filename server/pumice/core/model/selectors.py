@@ -1,4 +1,4 @@
-"""Label selectors, taints and tolerations, matched as Kubernetes matches them."""
+"""Label selectors, taints and tolerations, with Kubernetes' rules of matching."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; with none it selects everything."""
+    """Requirements that must all hold; without any, every object is selected."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -77,7 +77,7 @@ class NodeSelectorTerm:
     """One alternative of a node affinity: requirements on labels and on the node's name."""
 
     label_requirements: tuple[Requirement, ...] = ()
-    # Only ``metadata.name`` with IN or NOT_IN and one value means anything.
+    # Only ``metadata.name`` with IN or NOT_IN and one value is supported.
     field_requirements: tuple[Requirement, ...] = ()
 
     @property
@@ -114,11 +114,16 @@ class TaintEffect(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A mark on a node that keeps pods away."""
+    """A taint of a node or device."""
 
     key: str
     value: str
     effect: TaintEffect
+
+    @property
+    def repels(self) -> bool:
+        """Whether no new pod may use the node unless it tolerates the taint."""
+        return self.effect in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 @dataclass(frozen=True, slots=True)

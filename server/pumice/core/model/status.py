@@ -26,8 +26,8 @@ class TaskStatus(IntFlag):
         return (self.name or "").capitalize()
 
 
-# Names of their own for code that runs for every task: Python 3.11 is slow to find members of
-# enumerations.
+# Module-level names for code that runs for every task, because Python 3.11 is slow to look up
+# members of enumerations.
 PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN = (
     TaskStatus
 )

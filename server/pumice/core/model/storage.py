@@ -38,7 +38,7 @@ class PersistentVolume:
     node_terms: tuple[NodeSelectorTerm, ...] | None = None
     csi_driver: str = ""
     csi_handle: str = ""
-    # ``namespace/name`` and uid of the claim it is bound or reserved for.
+    # ``namespace/name`` and uid of the claim that it is bound to or reserved for.
     claim_key: str = ""
     claim_uid: str = ""
     terminating: bool = False
@@ -53,7 +53,7 @@ class PersistentVolumeClaim:
     name: str
     phase: VolumePhase = VolumePhase.UNKNOWN
     volume_name: str = ""
-    # None: not given (only volumes without a class match); empty likewise after defaulting.
+    # None or empty: only volumes without a class match.
     storage_class_name: str | None = None
     attributes_class_name: str = ""
     request_bytes: int = 0

@@ -10,12 +10,12 @@ from pumice.core.model.selectors import LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeMember:
-    """Nodes, or one child HyperNode, chosen by exactly one of name, pattern and labels."""
+    """Nodes, or one child HyperNode, selected by a name, a pattern or labels."""
 
     is_hyper_node: bool = False
     exact_name: str = ""
     name_pattern: str = ""
-    # None: not a label match; without requirements it selects nothing.
+    # None: not selected by labels. Without requirements, nothing is selected.
     label_selector: LabelSelector | None = None
 
 
@@ -57,7 +57,7 @@ class NumaTopology:
 
 @dataclass(frozen=True, slots=True)
 class NodeShard:
-    """The nodes that one of several schedulers should use and uses."""
+    """The nodes that one of several schedulers should use, and those that it uses."""
 
     uid: str
     name: str

@@ -16,9 +16,9 @@ _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
 class BinpackArguments(Arguments):
-    """What counts in the score, and how much."""
+    """The weights of the score and of each resource in it."""
 
-    # Volcano accepts a weight below zero, so do we.
+    # Volcano accepts a negative weight, so do we.
     weight = integer(
         "binpack.weight",
         1,
@@ -39,7 +39,7 @@ class BinpackArguments(Arguments):
 
 
 class BinpackPlugin:
-    """Scores a node by the fraction of each requested resource in use with the task placed."""
+    """Scores a node by the fraction of each requested resource that is used with the task on it."""
 
     name: ClassVar[str] = "binpack"
     arguments: ClassVar[type[Arguments]] = BinpackArguments

@@ -1,4 +1,4 @@
-"""cdp: pods that were scheduled a short time ago are not evicted."""
+"""cdp: does not evict pods that were scheduled a short time ago."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CdpPlugin:
 
     def open(self, session: Session) -> None:
         self._now_ns = session.now_ns
-        # The gang actions do not ask this plugin in Volcano either.
+        # As in Volcano, the gang actions do not ask this plugin.
         rule = VictimRule(self._unprotected)
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
@@ -49,7 +49,7 @@ class CdpPlugin:
 
 
 def protected_until_ns(pod: Pod) -> int | None:
-    """When the pod's cooldown time ends; None: it has none, or does not run."""
+    """The end of the pod's cooldown time; None: the pod has none, or does not run."""
     text = pod.labels.get(COOLDOWN_TIME)
     if text is None:
         text = pod.annotations.get(COOLDOWN_TIME)
@@ -60,6 +60,6 @@ def protected_until_ns(pod: Pod) -> int | None:
         return None
     for condition in pod.conditions:
         if condition.type == _SCHEDULED and condition.status == _TRUE:
-            # The time counts from when the pod was scheduled, not from when it was ready.
+            # The time counts from the moment at which the pod was scheduled, not ready.
             return condition.transition_time_ns + cooldown_ns
     return None

@@ -1,4 +1,4 @@
-"""gang: a job starts with its minimum of tasks, or not at all."""
+"""gang: a job starts with its minimum of tasks, or not at all; evictions leave it the minimum."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class GangPlugin:
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = MissingTasks(missing_tasks)
         hooks.lasts[self.name] = lambda _point: True
-        hooks.job_pipelined[self.name] = MissingVote(missing_waiting_tasks)
+        hooks.job_pipelined[self.name] = MissingVote(
+            lambda job: missing_tasks(job, with_pipelined=True)
+        )
         hooks.sub_job_ready[self.name] = MissingTasks(lambda sub_job: sub_job.short)
         hooks.sub_job_pipelined[self.name] = MissingVote(
             lambda sub_job: sub_job.short - sub_job.index.waiting_count
@@ -70,7 +72,7 @@ class GangPlugin:
         return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=least)
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Only what a job has above its minimum may go, counted in the order of candidates."""
+        """Candidates that their jobs have above the minimum, counted in the order of candidates."""
         left: dict[str, int] = {}
         victims = []
         for task in candidates:
@@ -101,25 +103,22 @@ class GangPlugin:
         return unschedulable(session, "NotEnoughResources", message)
 
 
-def missing_tasks(job: Job) -> int:
-    """How many more tasks the gang needs at least; 0 or less: it is ready."""
-    missing = job.min_available - job.index.ready_count - job.index.pending_best_effort
-    if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
-        return missing
-    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_ready)
-    return missing if job.has_roles(best_effort=True) and not any(short) else 1
+def missing_tasks(job: Job, *, with_pipelined: bool = False) -> int:
+    """How many more tasks the gang needs at least; 0 or less: it needs none.
 
-
-def missing_waiting_tasks(job: Job) -> int:
-    """The same where pipelined tasks count like placed ones."""
+    Pipelined tasks count like placed ones on request.
+    """
     index = job.index
-    placed = index.ready_count + index.pending_best_effort + index.waiting_count
-    missing = job.min_available - placed
+    missing = job.min_available - index.ready_count - index.pending_best_effort
+    if with_pipelined:
+        missing -= index.waiting_count
     if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
         return missing
-    has_roles = job.has_roles(TaskStatus.PIPELINED, best_effort=True)
-    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
-    return missing if has_roles and not any(short) else 1
+    more = (TaskStatus.PIPELINED,) if with_pipelined else ()
+    short = _missing_sub_jobs(
+        job, lambda sub_job: sub_job.is_pipelined if with_pipelined else sub_job.is_ready
+    )
+    return missing if job.has_roles(*more, best_effort=True) and not any(short) else 1
 
 
 def _surplus(job: Job) -> int:
@@ -128,7 +127,7 @@ def _surplus(job: Job) -> int:
 
 
 def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
-    """The policies that too few sub-jobs count for, with how many do and how many must."""
+    """The policies with too few sub-jobs that count, with the actual and the required number."""
     if not any(job.min_sub_jobs.values()):
         return
     numbers = Counter(sub_job.group_id for sub_job in job.sub_jobs.values() if counts(sub_job))
@@ -143,7 +142,7 @@ def _could_have_been_placed(job: Job) -> int:
 
 
 def _only_waits_for_the_end(job: Job) -> bool:
-    """Whether the job is only finishing: tasks are being released and none is pending."""
+    """Whether the job is finishing: some tasks are being released, and none is pending."""
     index = job.index
     return (
         index.releasing_scheduled_count > 0

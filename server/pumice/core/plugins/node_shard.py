@@ -1,6 +1,6 @@
 """node-shard: refuses nodes outside this scheduler's NodeShard.
 
-No configuration names it: every session with hard sharding has it, before all other plugins.
+Every session with hard sharding has it, before all other plugins; no configuration names it.
 """
 
 from __future__ import annotations

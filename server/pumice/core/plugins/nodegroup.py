@@ -1,4 +1,8 @@
-"""nodegroup: the node groups that a queue may use, and how much of each."""
+"""nodegroup: keeps the jobs of a queue on the node groups of the queue, within its limits.
+
+A predicate and a score follow from the affinity of the queue. An annotation of the queue can limit
+what its jobs use of each group.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ NODE_GROUP = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"
 _ROOT = "root"
 _REQUIRED_SCORE, _PREFERRED_SCORE, _AVOIDED_SCORE = 100.0, 50.0, -1.0
-# What a queue's tasks take: those that are placed for later releases count in a session.
+# The statuses of tasks that count against limits; in a session, pipelined tasks count too.
 _COUNTED = (*sorted(HOLDS_RESOURCES), TaskStatus.PIPELINED)
 
 BAD_LIMITS = "node group resource limit annotation invalid"
@@ -37,10 +41,10 @@ ABOVE_LIMIT = "node group resource limit exceeded"
 
 @dataclass(frozen=True, slots=True)
 class QueueGroups:
-    """What decides which node groups the jobs of a queue may use: the facet of their tasks."""
+    """The facet of a task: what its queue says about node groups."""
 
     affinity: NodeGroupAffinity | None
-    # The queue's annotation with limits cannot be read.
+    # Whether the annotation with limits cannot be read.
     is_broken: bool = False
 
 
@@ -70,7 +74,7 @@ class NodeGroupPlugin:
         self._strict, self._in_order = arguments.strict, arguments.in_order
         self._inherits = options.enabled("enableHierarchy")
         self._queues: dict[str, QueueGroups] = {}
-        # By queue: limits by node group; and what its tasks take of each group, if it was counted.
+        # By queue: the limits by node group, and what its tasks use of each group.
         self._limits: dict[str, Mapping[str, Mapping[str, int]]] = {}
         self._taken = Memo(self._count_all)
 
@@ -94,7 +98,7 @@ class NodeGroupPlugin:
             hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
     def _affinity(self, queue: Queue) -> NodeGroupAffinity | None:
-        """The queue's own, or that of the nearest queue above it that has one."""
+        """The affinity of the queue, or of its nearest ancestor that has one."""
         seen: set[str] = set()
         while queue.affinity is None and queue.name not in seen and queue.name != _ROOT:
             seen.add(queue.name)
@@ -129,7 +133,7 @@ class NodeGroupPlugin:
             return refusals
         allowed = self._rows_in((*affinity.required, *affinity.preferred))
         allowed &= ~self._rows_in(affinity.anti_required)
-        # Groups to be avoided where possible are allowed, even if they are also forbidden.
+        # A group that should be avoided is allowed, even if it is also forbidden.
         allowed |= self._rows_in(affinity.anti_preferred)
         return [
             Refusal(NO_LABEL, ~grouped, unresolvable=True),
@@ -143,7 +147,7 @@ class NodeGroupPlugin:
         if affinity is None:
             return scores
         scores[self._rows_in(affinity.required)] += _REQUIRED_SCORE
-        # A group that is named twice has the position of the last time.
+        # A group that is named twice has its last position.
         positions = {name: place for place, name in enumerate(affinity.preferred)}
         count = len(positions)
         for name, place in positions.items():
@@ -167,7 +171,7 @@ class NodeGroupPlugin:
         return [Refusal(ABOVE_LIMIT, self._rows_in(full), unresolvable=True)] if full else []
 
     def _count_all(self, queue: str) -> dict[str, Resources]:
-        """What the queue's tasks take of each group."""
+        """What the queue's tasks use of each group."""
         taken: dict[str, Resources] = {}
         for job in self._session.jobs.values():
             if job.queue == queue:
@@ -188,7 +192,7 @@ class NodeGroupPlugin:
             self._count(taken, task)
 
     def _deallocated(self, task: Task) -> None:
-        # To be counted again.
+        # The next query counts again.
         self._taken.pop(self._queue_of(task), None)
 
 
@@ -218,7 +222,7 @@ def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:
 def _exceeds(taken: Resources | None, request: Resources, limit: Mapping[str, int]) -> bool:
     for name, allowed in limit.items():
         used = (0 if taken is None else taken.get(name)) + request.get(name)
-        # A tolerance as everywhere: sums of amounts are compared.
+        # Computed amounts are compared with the usual tolerance.
         if used - allowed >= EPSILON:
             return True
     return False

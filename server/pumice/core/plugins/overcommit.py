@@ -1,4 +1,4 @@
-"""overcommit: limits the jobs that are admitted beyond the cluster's resources."""
+"""overcommit: limits how many jobs are admitted beyond the cluster's resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class OvercommitArguments(Arguments):
-    """How far jobs are admitted beyond the cluster's resources."""
+    """How many jobs are admitted beyond the cluster's resources."""
 
     factor = number(
         "overcommit-factor",
@@ -24,7 +24,7 @@ class OvercommitArguments(Arguments):
 
 
 class OvercommitPlugin:
-    """Compares the minimum resources of admitted jobs with the cluster's, times a factor."""
+    """Admits a job if the minima of all admitted jobs are below a multiple of the cluster's resources."""
 
     name: ClassVar[str] = "overcommit"
     arguments: ClassVar[type[Arguments]] = OvercommitArguments

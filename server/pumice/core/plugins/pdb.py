@@ -1,4 +1,4 @@
-"""pdb: evictions stay within PodDisruptionBudgets."""
+"""pdb: keeps evictions within PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pumice.core.session.session import Session
 
 
 class PdbPlugin:
-    """Removes candidates for eviction for which a PodDisruptionBudget has nothing left."""
+    """Removes candidates for eviction whose PodDisruptionBudget is exhausted."""
 
     name: ClassVar[str] = "pdb"
 
     def __init__(self, options: PluginOptions) -> None:
         self._by_namespace: dict[str, list[tuple[LabelSelector, PodDisruptionBudget]]] = {}
-        # By task: the budgets that its eviction counts against.
+        # The budgets that the eviction of a task counts against, by task.
         self._budgets = Memo(self._find_budgets)
 
     def open(self, session: Session) -> None:
         for budget in session.cache.budgets:
             selector = budget.selector
-            # A budget without a selector, or with an empty one, is about no pod.
+            # A budget without a selector, or with an empty one, selects no pod.
             if selector is not None and selector.requirements:
                 self._by_namespace.setdefault(budget.namespace, []).append((selector, budget))
         rule = VictimRule(lambda _, candidates: (self._within_budgets(candidates), PERMIT))
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
-        # Volcano's shuffle unites what plugins name, so that this names all pods within budgets.
+        # As in Volcano, shuffle evicts all victims that any plugin names, so that this adds victims.
         session.hooks.victim_tasks[self.name] = self._within_budgets
 
     def _within_budgets(self, tasks: list[Task]) -> list[Task]:
-        """Those that may go one after the other; each question starts with whole budgets."""
+        """The tasks that can be evicted one after the other; each call starts with full budgets."""
         left: dict[str, int] = {}
         allowed = []
         for task in tasks:
@@ -46,7 +46,7 @@ class PdbPlugin:
                 continue
             fits = True
             for budget in self._budgets[task]:
-                # A task that is not allowed counts too, as in Volcano.
+                # As in Volcano, a task that is not allowed counts too.
                 left[budget.uid] = left.get(budget.uid, budget.disruptions_allowed) - 1
                 fits = fits and left[budget.uid] >= 0
             if fits:

@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class PriorityPlugin:
-    """Orders by priority, and lets higher priorities preempt lower ones."""
+    """Orders jobs and tasks by priority, and lets higher priorities preempt lower ones."""
 
     name: ClassVar[str] = "priority"
 

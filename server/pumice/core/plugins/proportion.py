@@ -1,4 +1,8 @@
-"""proportion: queues share the cluster by weight, and get no more than they ask for."""
+"""proportion: divides the cluster among queues by weight.
+
+A queue deserves no more than it requests. Queues are ordered by their share of the deserved amount,
+kept below their capability, and reclaim from queues that have more than they deserve.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,7 @@ class ProportionPlugin:
         return state.allocated.has_room_for(request_of(tasks), state.deserved)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Victims until each queue is down to its deserved amount; the last one may go below it."""
+        """Victims until each queue is at its deserved amount; the last victim may bring it below."""
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
@@ -85,7 +89,7 @@ class ProportionPlugin:
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:
-    """Divides by weight; what a queue does not request is divided among the others."""
+    """Divides the total by weight; what a queue does not request is divided among the others."""
     remaining = total.clone()
     met: set[str] = set()
     while weight := sum(state.queue.weight for state in queues if state.queue.name not in met):

@@ -1,4 +1,7 @@
-"""rescheduling: moves pods from loaded nodes to others, from time to time."""
+"""rescheduling: evicts pods from loaded nodes at intervals, so that they move to other nodes.
+
+It names victims for the action shuffle. The only strategy is lowNodeUtilization.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from pumice.core.session.feasibility.figures import NodeFigures
 from pumice.core.session.session import Session
 
 _LOW_NODE_UTILIZATION = "lowNodeUtilization"
-# The only period over which usage is averaged.
+# The only period for which averages of usage exist.
 MEASURED_PERIOD = "10m"
 _PERCENT = Limit(at_least=0, at_most=100)
 _UNUSED = "Volcano reads it and does not use it either"
@@ -39,7 +42,7 @@ class ThresholdArguments(Arguments):
 
     cpu = integer("cpu", 100, "percent of cpu", _PERCENT)
     memory = integer("memory", 100, "percent of memory", _PERCENT)
-    # Volcano's code reads pod, its documents write pods.
+    # Volcano's code reads pod, and its documentation says pods.
     pod = ignored("pod", _UNUSED, ArgumentType.INT)
     pods = ignored("pods", _UNUSED, ArgumentType.INT)
 
@@ -71,7 +74,7 @@ class StrategyArguments(Arguments):
 
 
 class ReschedulingArguments(Arguments):
-    """When pods are moved, and which."""
+    """The interval, and the strategies."""
 
     interval_ns = duration("interval", "5m", "time between two rounds")
     period = text(
@@ -101,9 +104,9 @@ class ReschedulingPlugin:
     def __init__(self, options: PluginOptions) -> None:
         arguments = ReschedulingArguments(options.arguments)
         self._interval_ns = arguments.interval_ns
-        # Volcano keeps averages under this period and no other.
+        # Volcano has averages for this period only.
         self._is_measured = arguments.period == MEASURED_PERIOD
-        # The last of several entries with one name counts.
+        # Of several entries with the same name, the last counts.
         strategies = arguments.strategies or (StrategyArguments(),)
         parameters = strategies[-1].parameters
         self._low = parameters.thresholds.loads()
@@ -127,7 +130,7 @@ class ReschedulingPlugin:
 
 
 class LowNodeUtilization:
-    """The strategy lowNodeUtilization: names pods of loaded nodes, as many as others have room for."""
+    """The strategy lowNodeUtilization: names pods of loaded nodes, as far as others have room."""
 
     def __init__(
         self, session: Session, low: tuple[float, float], high: tuple[float, float]
@@ -149,9 +152,9 @@ class LowNodeUtilization:
         return victims
 
     def _groups(self) -> tuple[Mask, Mask]:
-        """The nodes below the low limits, and those above the high ones.
+        """The nodes below the low thresholds, and the nodes above the high ones.
 
-        Nodes that were never measured count as idle, as in Volcano. Nodes whose figures are too old
+        As in Volcano, a node that was never measured counts as idle. Nodes whose figures are too old
         belong to neither group.
         """
         figures = self._figures
@@ -164,7 +167,7 @@ class LowNodeUtilization:
         return low, is_high & ~low & ~outdated
 
     def _budget(self, low: Mask) -> list[int]:
-        """What the nodes with little load take until they are at the high limits."""
+        """The amounts that nodes with a low load can take up to the high thresholds."""
         budget = [0, 0]
         loads = (self._figures.cpu, self._figures.memory)
         for row in np.flatnonzero(low).tolist():
@@ -180,7 +183,7 @@ class LowNodeUtilization:
         cpu, memory = self._figures.cpu.item(row), self._figures.memory.item(row)
         victims = []
         for task in sorted(entry.tasks.values(), key=_eviction_key):
-            # As in Volcano, a budget of exactly zero ends the search, and one below zero does not.
+            # As in Volcano, a budget of exactly zero ends the search, and a negative budget does not.
             if (cpu < self._high[0] and memory < self._high[1]) or 0 in budget:
                 break
             if task.uid not in evictable:
@@ -204,7 +207,7 @@ def _part(amount: int, of: int) -> float:
 
 
 def _eviction_key(task: Task) -> tuple[int, int, tuple[int, str, str]]:
-    """Pods of low priority first, then by QoS class: best effort, burstable, guaranteed."""
+    """Orders pods by priority, the lowest first, then by QoS: best effort, burstable, guaranteed."""
     return (task.pod.priority, _quality(task), task.order_key)
 
 

@@ -1,4 +1,8 @@
-"""resource-strategy-fit: a strategy per resource, scarce resources, and reserves for devices."""
+"""resource-strategy-fit: scores nodes with a strategy for each resource.
+
+It can also keep nodes with scarce resources for pods that request them, and refuse nodes that must
+keep cpu and memory free for idle devices.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
 LEAST, MOST = "LeastAllocated", "MostAllocated"
-# A reserve of one unit of memory for one device, which is counted in thousandths, is 10^9 bytes.
+# A reserve of 1 is 10^9 bytes of memory per device, and devices are counted in thousandths.
 _BYTES_PER_THOUSANDTH = 1e6
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
@@ -158,14 +162,14 @@ class ResourceStrategyFitPlugin:
         ]
         divisor, factor = float(sum(weight for _, _, weight, _ in parts)), _FULL * self._weight
         if all(strategy == MOST for _, _, _, strategy in parts):
-            # The kernel knows this term.
+            # The compiled kernel can evaluate this term.
             return Fullness(tuple(part[:3] for part in parts), divisor, factor)
-        # An unknown strategy gives nothing, and its weight counts all the same.
+        # A resource with an unknown strategy scores 0, but its weight counts.
         known = tuple((*p[:3], p[3] == LEAST) for p in parts if p[3] in (LEAST, MOST))
         return StrategyFit(known, divisor, factor)
 
     def _strategy(self, resource: str) -> tuple[float, str] | None:
-        """Weight and strategy by the resource's name, or else by its longest known beginning."""
+        """Weight and strategy of a resource, by its name or the longest beginning that is given."""
         if resource in self._strategies:
             return self._strategies[resource]
         fitting = [
@@ -176,7 +180,7 @@ class ResourceStrategyFitPlugin:
         return self._strategies[max(fitting, key=len)] if fitting else None
 
     def _scarcity(self, class_: TaskClass) -> Scores:
-        """How little of the scarce resources a node has; 0 where it lacks what is asked for."""
+        """The fewer scarce resources a node has, the better; 0 if it lacks a requested resource."""
         allocatable, count = self._table.allocatable, len(self._table)
         total = sum(self._scarce.values())
         scarce: Scores = np.zeros(count)
@@ -200,13 +204,13 @@ class ResourceStrategyFitPlugin:
 
 
 def _own(task: Task) -> tuple[str, str] | None:
-    """The strategy that a pod has of its own; None: it has none."""
+    """The strategy in the annotations of a pod; None: it has none."""
     kind = task.pod.annotations.get(SCORING_TYPE)
     return (kind, task.pod.annotations.get(SCORING_WEIGHT, "")) if kind else None
 
 
 def _of_pod(own: Hashable) -> Mapping[str, tuple[float, str]]:
-    """Weight and strategy by resource, as the pod says; nothing where it cannot be read."""
+    """Weight and strategy by resource, from a pod's annotations; empty if they cannot be read."""
     assert isinstance(own, tuple)
     kind, text = own
     try:
@@ -228,14 +232,14 @@ def _reserves(arguments: ProportionalArguments) -> tuple[Reserve, ...]:
     )
 
 
-# What it computes over rows of nodes.
+# Terms over rows of nodes.
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyFit:
-    """A row score: the weighted mean over resources, 0 where one of them would be overfull."""
+    """A row score: the weighted mean over resources; 0 if one of them would exceed the node."""
 
-    # Resource, what is asked of it, its weight, and whether what stays free of it counts.
+    # Resource, request, weight, and whether the free amount counts instead of the used one.
     parts: tuple[tuple[str, float, float, bool], ...]
     divisor: float
     factor: float
@@ -246,7 +250,7 @@ class StrategyFit:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """What stays free on a node for each idle device: cores, and units of 10^9 bytes."""
+    """What must stay free on a node for each idle device: cores, and units of 10^9 bytes."""
 
     resource: str
     cores: float
@@ -255,7 +259,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserves:
-    """A row predicate: pods without devices leave cpu and memory for the idle devices."""
+    """A row predicate: pods without devices leave cpu and memory free for idle devices."""
 
     reserves: tuple[Reserve, ...]
     milli_cpu: float

@@ -17,10 +17,10 @@ _UNIT = 1000
 
 
 class ResourceQuotaPlugin:
-    """Compares the minima of jobs with the quotas' own numbers; scopes are not looked at.
+    """Compares the minimum of a job with the quotas of its namespace; scopes do not count.
 
-    Only jobs admitted by this session are remembered. Those of earlier sessions whose pods do not
-    exist yet are invisible, as they are to Volcano.
+    As in Volcano, jobs that this session has admitted count, and jobs of earlier sessions whose pods
+    do not exist yet do not count.
     """
 
     name: ClassVar[str] = "resourcequota"
@@ -28,7 +28,7 @@ class ResourceQuotaPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
-        # By namespace: what was admitted by this session.
+        # What this session has admitted, by namespace.
         self._admitted: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def open(self, session: Session) -> None:
@@ -64,7 +64,7 @@ class ResourceQuotaPlugin:
         used: dict[str, int],
         hard: dict[str, int],
     ) -> None:
-        # As in Volcano, what this session admitted is compared but not shown.
+        # As in Volcano, the message does not show what this session has admitted.
         message = (
             f"resource quota insufficient, requested: {_text(exceeded, asked)}, "
             f"used: {_text(exceeded, used)}, limited: {_text(exceeded, hard)}"

@@ -1,4 +1,4 @@
-"""sla: admits a job that has waited long enough, and keeps its reservations."""
+"""sla: admits a job that has waited too long, and keeps resources reserved for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class SlaArguments(Arguments):
-    """The bound for jobs whose PodGroup has none of its own."""
+    """The waiting time of jobs whose PodGroup does not set one."""
 
     waiting_ns = duration(
         "sla-waiting-time",
@@ -24,7 +24,7 @@ class SlaArguments(Arguments):
 
 
 class SlaPlugin:
-    """Bounds the time that jobs wait; a PodGroup's own bound goes before the general one."""
+    """Limits the waiting time of jobs; a limit of the PodGroup overrides the general one."""
 
     name: ClassVar[str] = "sla"
     arguments: ClassVar[type[Arguments]] = SlaArguments
@@ -37,7 +37,7 @@ class SlaPlugin:
         hooks = session.hooks
         # The job that is due first comes first.
         hooks.job_order[self.name] = SortKey(self._due_ns)
-        # A job that is due is not passed over any more; until then its answers stay.
+        # Answers about a job stay valid until it is due; then it is not skipped any more.
         hooks.lasts[self.name] = lambda _point: True
         self._wake_due()
         hooks.job_enqueueable[self.name] = self._permit_when_due
@@ -52,13 +52,13 @@ class SlaPlugin:
                     groups.wake(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When the next job that still waits for something will be due."""
+        """When the next of the waiting jobs will be due."""
         jobs = [job for job in self._session.unsettled_jobs if job.is_pending or job.index.pending]
         coming = [int(due) for job in jobs if now_ns < (due := self._due_ns(job)) < inf]
         return min(coming, default=None)
 
     def _due_ns(self, job: Job) -> float:
-        """When the job will have waited long enough; infinite: it has no bound."""
+        """The end of the job's waiting time; infinite: it has no limit."""
         own = job.group.sla_waiting_time_ns if job.group is not None else None
         waiting_ns = own if own is not None else self._waiting_ns
         return inf if waiting_ns is None else job.creation_time_ns + waiting_ns

@@ -1,4 +1,8 @@
-"""tdm: lends revocable nodes to preemptable pods during daily windows."""
+"""tdm: lends revocable nodes to revocable pods during daily windows.
+
+Outside the window of its zone, a revocable node takes no pods, and preemptable pods are evicted from
+it at intervals. At most as many pods of a job are evicted as its disruption budget allows.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ NOT_REVOCABLE = "not allow to dispatch to revocable node"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of every day, in seconds after midnight; it may last over midnight.
+    """A part of every day, in seconds after midnight; it includes its last second.
 
-    The second of its end belongs to it.
+    A window may last over midnight.
     """
 
     text: str
@@ -45,7 +49,7 @@ class Window:
 
     @classmethod
     def of(cls, text: str) -> Window | None:
-        """Reads ``HH:MM-HH:MM``; None where it is something else."""
+        """Reads ``HH:MM-HH:MM``; None: the text has another form."""
         match = _WINDOW.fullmatch(text)
         if match is None:
             return None
@@ -53,16 +57,16 @@ class Window:
         return cls(text.strip(), begin, end if end > begin else end + _DAY)
 
     def is_active(self, second: int) -> bool:
-        """Whether it holds in that second of the day; it may have begun the day before."""
+        """Whether a second of the day is within the window, which may have begun the day before."""
         return self.begin <= second <= self.end or second + _DAY <= self.end
 
     def next_change(self, second: int) -> int:
-        """How many seconds later it begins or ends."""
+        """The number of seconds until it begins or ends."""
         return min((edge - second - 1) % _DAY + 1 for edge in (self.begin, self.end + 1))
 
 
 class TdmArguments(Arguments):
-    """When nodes are lent."""
+    """The windows, and the period of evictions."""
 
     period_ns = duration(
         "tdm.evict.period", "1m", "time between evictions from nodes whose window is over"
@@ -88,7 +92,7 @@ class TdmArguments(Arguments):
 
 
 class TdmPlugin:
-    """Keeps revocable nodes for revocable pods, and for these only while their window lasts."""
+    """Keeps revocable nodes for revocable pods, and for these only during the window."""
 
     name: ClassVar[str] = "tdm"
     arguments: ClassVar[type[Arguments]] = TdmArguments
@@ -102,7 +106,7 @@ class TdmPlugin:
         }
         self._offset = offset_seconds(arguments.utc_offset)
         self._period_ns = arguments.period_ns
-        # Pods were found, or may be found later, on nodes whose window is over.
+        # Whether there are, or may be, pods on nodes whose window is over.
         self._evicts_later = False
 
     def open(self, session: Session) -> None:
@@ -171,7 +175,7 @@ class TdmPlugin:
     # Victims.
 
     def _victims(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Preemptable pods outside of revocable nodes."""
+        """Preemptable pods that are not on revocable nodes."""
         if _never_preempts(preemptor):
             return [], REJECT
         return self._limited([t for t in candidates if self._zone_of(t) == ""]), PERMIT
@@ -184,7 +188,7 @@ class TdmPlugin:
         return entry.node.labels.get(REVOCABLE_ZONE, "")
 
     def _limited(self, tasks: list[Task]) -> list[Task]:
-        """Those that run and are preemptable, of each job no more than its budget allows."""
+        """The running, preemptable tasks; of each job, as many as its disruption budget allows."""
         by_job: dict[str, list[Task]] = {}
         for task in tasks:
             if task.pod.preemptable and task.status is TaskStatus.RUNNING:
@@ -197,7 +201,7 @@ class TdmPlugin:
         return victims
 
     def _outdated(self, _: list[Task]) -> list[Task]:
-        """Pods on nodes of configured zones whose window is over, once in every period."""
+        """Once in every period, pods on nodes of zones whose window is over."""
         last_ns = self._session.last_time(self.name)
         if last_ns is not None and last_ns + self._period_ns > self._session.now_ns:
             self._evicts_later = True
@@ -227,12 +231,12 @@ def _is_preemptable(job: Job) -> bool:
 
 
 def max_evictions(job: Job) -> int:
-    """How many running pods of a job may be evicted at once, by its disruption budget."""
+    """The number of running pods of a job that its disruption budget allows to evict at once."""
     annotations = {} if job.group is None else job.group.annotations
     running = len(job.index.with_status(TaskStatus.RUNNING))
     if MIN_AVAILABLE in annotations:
         least = _of_tasks(annotations[MIN_AVAILABLE], len(job.index))
-        # A job that is short already loses one all the same, as in Volcano.
+        # As in Volcano, a job below its minimum may still lose one pod.
         return running - least if annotations[MIN_AVAILABLE] and running >= least else 1
     if annotations.get(MAX_UNAVAILABLE):
         most = _of_tasks(annotations[MAX_UNAVAILABLE], len(job.index))

@@ -96,7 +96,7 @@ def _groups_of(session: Session) -> list[WaitingGroup]:
         unplaceable.wake_all()
     if not len(unplaceable):
         return []
-    for job_id, _ in session.cache.assumptions.cool_downs():
+    for job_id in session.cache.assumptions.cool_downs:
         unplaceable.wake(job_id)
     return [*unplaceable.groups()]
 

@@ -1,4 +1,9 @@
-"""capacity: queues with amounts that they deserve, are guaranteed and may use at most."""
+"""capacity: gives each queue a deserved amount, a guarantee and an upper limit.
+
+It orders queues by their share of the deserved amount, keeps them below their capability, and
+reclaims from queues that have more than they deserve. With ``enableHierarchy`` the queues form a
+tree. Claimed devices have limits of their own.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +21,11 @@ from pumice.core.plugins.capacity.accounts import (
     GateReservations,
     common_level,
     compare_shares,
+    tree_accounts,
     unrelated_accounts,
 )
 from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
-from pumice.core.plugins.capacity.tree import tree_accounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
 from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
@@ -30,7 +35,7 @@ _ALLOCATED = attrgetter("allocated")
 
 
 class CapacityArguments(Arguments):
-    """What counts against the limits of queues, and how far reclaim looks."""
+    """Which limits of queues count, and how many ancestors reclaim considers."""
 
     levels = integer(
         "ancestorReclaimLevel",
@@ -76,7 +81,7 @@ class CapacityPlugin:
         )
         for account in self._queues.values() if self._quotas else ():
             account.device_limit = self._quotas.limit_reached
-        # What the server shows of queues.
+        # The server shows these.
         session.accounts = {**self._queues}
         levels = self._arguments.levels if self._is_tree else 0
         self._reclaiming = Reclaiming(session, self._accounts, levels)
@@ -97,7 +102,7 @@ class CapacityPlugin:
         # Limits on devices depend on the claims of each job.
         lasting |= set() if self._quotas else {"job_enqueueable"}
         hooks.lasts[self.name] = lasting.__contains__
-        # With gates, every task that is allowed changes what the next one may have.
+        # With gates, every allowed task reduces what the next one may have.
         hooks.allocatable[self.name] = (
             AllocatableCount(self._allocatable_count) if self._gates is None else self._allocatable
         )
@@ -122,7 +127,7 @@ class CapacityPlugin:
         return compare_shares(_branch(mine, below), _branch(other, below))
 
     def _nearest_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> int:
-        """Victims come first from the queue that is nearest to the preemptor's in the tree."""
+        """Orders victims: first those of the queue that is nearest to the preemptor's queue in the tree."""
         mine = self._queues[preemptor.name]
         nearness = common_level(self._queues[left.name], mine)
         other = common_level(self._queues[right.name], mine)
@@ -157,13 +162,13 @@ class CapacityPlugin:
     def _allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         if self._quotas and task.class_.spec.resource_claims:
             account = self._queues.get(queue.name)
-            # Tasks of one class have claims of their own.
+            # The tasks of a class have different claims, so that only one of them can be checked.
             is_full = account is not None and account.device_limit(account, task) is not None
             count = 0 if is_full else min(count, 1)
         return self._accounts.allowed_count(queue, task, count)
 
     def _has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
-        """Whether the queues may take the task; what is kept for tasks without a gate counts too."""
+        """Whether the queue and its ancestors have room for the task, beside reservations for others."""
         gates = self._gates
         if gates is None:
             return self._accounts.has_room(queue, task, held_by)
@@ -209,5 +214,5 @@ class CapacityPlugin:
 
 
 def _branch(leaf: CapacityAccount, level: int) -> CapacityAccount:
-    """The queue above the leaf at a level, or the leaf itself."""
+    """The ancestor of the leaf at a level, or the leaf itself."""
     return leaf.ancestors[level] if level < len(leaf.ancestors) else leaf

@@ -1,4 +1,4 @@
-"""Queues with a deserved amount of their own, side by side or in a tree, and their reservations."""
+"""Accounts of queues, side by side or in a tree, and reservations for tasks without a gate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import QueueLimit
-from pumice.core.model.resources import Resources
-from pumice.core.session.queues import QueueAccount, flat_accounts
+from pumice.core.model.resources import CPU, MEMORY, Resources
+from pumice.core.session.queues import UNLIMITED, QueueAccount, flat_accounts, inherit
 from pumice.core.session.session import Session
+
+ROOT = "root"
 
 
 class CapacityAccount(QueueAccount):
-    """A queue in a session, with its parent and children in the tree."""
+    """The account of a queue in a session, with its parent and children in the tree."""
 
     def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
         super().__init__(queue, contribution, ceiling)
@@ -23,7 +25,7 @@ class CapacityAccount(QueueAccount):
         self.capability = Resources.of(queue.capability)
         self.parent: CapacityAccount | None = None
         self.children: list[CapacityAccount] = []
-        # The first limit on claimed devices that a task would exceed.
+        # Returns the first limit on claimed devices that a task would exceed.
         self.device_limit: DeviceLimit = lambda _account, _task: None
 
     @property
@@ -32,10 +34,10 @@ class CapacityAccount(QueueAccount):
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether no queue is below it."""
+        """Whether the queue has no children."""
         return not self.children
 
-    # The tree does not change any more when these are first read.
+    # The tree is complete when these are first read.
 
     @cached_property
     def lineage(self) -> tuple[CapacityAccount, ...]:
@@ -51,11 +53,11 @@ class CapacityAccount(QueueAccount):
         return self.lineage[:0:-1]
 
     def share_now(self) -> float:
-        """A queue that deserves nothing comes after all that have less than they deserve."""
+        """The share; a queue that deserves nothing comes after all that have less than they deserve."""
         return 1.0 if self.deserved.is_empty() else super().share_now()
 
-    # Placements count all the way up, but only the queue's own share follows: the shares of
-    # those above it stay what they were when the session opened, as they do in Volcano.
+    # A placement counts for all ancestors, but changes only the share of the queue itself. As in
+    # Volcano, the shares of ancestors stay those of the start of the session.
 
     def change(self, request: Resources, count: int) -> None:
         super().change(request, count)
@@ -63,7 +65,7 @@ class CapacityAccount(QueueAccount):
             account.allocated.change(request, count)
 
     def absorb(self, contribution: Contribution) -> None:
-        """Adds what a queue below it, or its own jobs, hold and want."""
+        """Adds what the jobs of the queue, or of a descendant, hold and request."""
         self.allocated.add(contribution.allocated)
         self.request.add(contribution.request)
         self.inqueue.add(contribution.inqueue)
@@ -74,7 +76,7 @@ DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]
 
 
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
-    """The depth up to which both have the same ancestors."""
+    """The depth of the lowest common ancestor."""
     level = 0
     for index, (mine, other) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
         if mine is not other:
@@ -84,7 +86,7 @@ def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
 
 
 def compare_shares(left: CapacityAccount, right: CapacityAccount) -> int:
-    """The smaller share first; of equals, the one that deserves something."""
+    """Orders the smaller share first; of equal shares, the queue that deserves something."""
     if left.share != right.share:
         return -1 if left.share < right.share else 1
     return int(left.deserved.is_empty()) - int(right.deserved.is_empty())
@@ -100,7 +102,7 @@ def unrelated_accounts(session: Session) -> dict[str, CapacityAccount]:
 
 
 class GateReservations:
-    """By queue: the requests of tasks whose gate was lifted; each counts against all other tasks."""
+    """Reservations, by queue, for tasks whose gate was lifted; other tasks cannot use them."""
 
     def __init__(self) -> None:
         self._queue_of: dict[str, str] = {}
@@ -108,7 +110,7 @@ class GateReservations:
 
     @classmethod
     def of(cls, session: Session) -> GateReservations:
-        """Tasks that are pending, ask for the gate and no longer have it: they passed."""
+        """Reservations for the pending tasks that asked for the gate and no longer have it."""
         reservations = cls()
         for job in session.jobs.values():
             for task in job.index.pending.values():
@@ -128,10 +130,88 @@ class GateReservations:
             self._sums[queue].subtract(task.request)
 
     def for_others(self, queue: str, task: Task) -> Resources | None:
-        """What is kept in the queue for tasks other than this one; None: nothing."""
+        """What the queue reserves for tasks other than this one; None: nothing."""
         kept = self._sums.get(queue)
         if kept is None:
             return None
         if self._queue_of.get(task.uid) == queue:
             kept = kept.clone().subtract(task.request)
         return kept
+
+
+def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
+    """The accounts of all queues as a tree; a text says why the tree cannot be used.
+
+    A missing parent, a missing root or a job in a queue with children makes the whole tree unusable
+    for the session. Queues in a cycle of parents have no path to the root: they and their descendants
+    get nothing.
+    """
+    accounts = {
+        name: CapacityAccount(queue, None, Resources()) for name, queue in session.queues.items()
+    }
+    if ROOT not in accounts:
+        return _fault(ROOT, "it does not exist")
+    for name, account in accounts.items():
+        if name != ROOT:
+            above = account.queue.parent or ROOT
+            if above not in accounts:
+                return _fault(name, f"its parent {above} does not exist")
+            account.parent = accounts[above]
+            accounts[above].children.append(account)
+    _break_cycles(accounts)
+    for name in session.totals.queues():
+        if children := accounts[name].children:
+            return _fault(name, f"it has jobs and a child queue ({children[-1].name})")
+        if (held := session.totals.of(name)) is not None:
+            for account in accounts[name].lineage:
+                account.absorb(held)
+    _assign_amounts(accounts[ROOT], session)
+    for account in accounts.values():
+        # The shares of inner queues are computed now, because they must be those of this moment.
+        _ = account.share
+    return accounts
+
+
+def _fault(queue: str, problem: str) -> str:
+    return f"the queues form no tree: queue {queue}: {problem}, so nothing is scheduled"
+
+
+def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:
+    """Removes one parent in every cycle, so that every path of parents ends."""
+    ends: dict[str, None] = {}
+    for account in accounts.values():
+        way: dict[str, CapacityAccount] = {}
+        here: CapacityAccount | None = account
+        while here is not None and here.name not in ends and here.name not in way:
+            way[here.name] = here
+            here = here.parent
+        if here is not None and here.name in way:
+            here.parent = None
+        ends.update(dict.fromkeys(way))
+
+
+def _assign_amounts(root: CapacityAccount, session: Session) -> None:
+    if root.capability.is_empty():
+        scalars = sorted(session.table.offering_nodes.keys() - {CPU, MEMORY})
+        root.capability = Resources(UNLIMITED, UNLIMITED, dict.fromkeys(scalars, UNLIMITED))
+    root.real_capability = root.capability
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        _assign_children(account)
+        waiting += account.children
+
+
+def _assign_children(parent: CapacityAccount) -> None:
+    guaranteed, deserved = Resources(), Resources()
+    for child in parent.children:
+        child.deserved.raise_to(child.guarantee)
+        deserved.add(child.deserved)
+        guaranteed.add(child.guarantee)
+        inherit(child.capability, parent.capability)
+    if parent.name == ROOT:
+        parent.guarantee, parent.deserved = guaranteed, deserved
+    unguaranteed = parent.real_capability.surplus_over(guaranteed)
+    for child in parent.children:
+        child.real_capability = unguaranteed.clone().add(child.guarantee)
+        child.real_capability.lower_to(child.capability, missing_is_zero=False)

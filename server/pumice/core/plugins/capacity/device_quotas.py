@@ -1,4 +1,4 @@
-"""Limits of queues on devices that are claimed, by device class."""
+"""Limits of queues on claimed devices, by device class."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pumice.core.cache.claimed_devices import (
     COUNT,
-    ByClass,
     ClaimedAmounts,
-    by_class,
     claimed_devices,
+    class_of,
+    limits_by_class,
 )
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -23,17 +23,18 @@ from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
 from pumice.core.session.session import Session
 
-# What Volcano names in the event of a job that is not admitted.
+# The word for it in Volcano's event about a job that is not admitted.
 EXCEEDED = "dra-resource-exceeded"
 
-# What a queue holds, or would hold.
+# Returns what a queue holds, or would hold in a simulation.
 HeldBy = Callable[["DeviceQuota"], ClaimedAmounts]
 
 
 class DeviceQuota:
-    """One queue: what it may have, what its tasks have, and what was promised to jobs."""
+    """The limits of one queue, what its tasks hold, and what was promised to admitted jobs."""
 
-    def __init__(self, limits: ByClass) -> None:
+    def __init__(self, limits: Mapping[str, Mapping[str, int]]) -> None:
+        # By device class and resource.
         self.limits = limits
         self.held = ClaimedAmounts()
         self.promised = Counter[str]()
@@ -46,28 +47,26 @@ class DeviceQuota:
         *,
         with_promised: bool,
     ) -> tuple[str, int, int, int] | None:
-        """The first limit in the way: its name, and what is asked, used and allowed.
+        """The first exceeded limit: its name, and what is requested, used and allowed.
 
-        A class that the queue does not name has no limit. Of a class that it names, a capacity
-        that it does not name cannot be had, and a number of 0 is no limit, as in Volcano.
+        A class that the queue does not name has no limit. For a class that it names, the limit of a
+        capacity without a limit is zero, but a number of zero devices is no limit, as in Volcano.
         """
-        wanted = _merged(claim for claim in claims if not claimed.counts(claim))
-        for class_ in sorted(wanted.keys() & self.limits.keys()):
-            limits = self.limits[class_]
-            for name, asked in wanted[class_].items():
-                is_count = name.startswith(COUNT)
-                allowed = limits.get(name, 0)
-                if (is_count and not allowed) or not (is_count or with_capacity):
-                    continue
-                used = claimed.amounts.get(name, 0)
-                used += self.promised[name] if with_promised else 0
-                if used + asked > allowed or name not in limits:
-                    return name, asked, used, allowed
+        wanted = claimed_devices(claim for claim in claims if not claimed.counts(claim))
+        for name in sorted(wanted, key=class_of):
+            limits, is_count = self.limits.get(class_of(name)), name.startswith(COUNT)
+            if limits is None or not (is_count or with_capacity):
+                continue
+            asked, allowed = wanted[name], limits.get(name, 0)
+            if is_count and not allowed:
+                continue
+            used = claimed.amounts[name] + (self.promised[name] if with_promised else 0)
+            if used + asked > allowed or name not in limits:
+                return name, asked, used, allowed
         return None
 
     def promise(self, claims: Iterable[ResourceClaim]) -> None:
-        for amounts in _merged(c for c in claims if not self.held.counts(c)).values():
-            self.promised.update(amounts)
+        self.promised.update(claimed_devices(c for c in claims if not self.held.counts(c)))
 
 
 def _held(quota: DeviceQuota) -> ClaimedAmounts:
@@ -75,7 +74,7 @@ def _held(quota: DeviceQuota) -> ClaimedAmounts:
 
 
 class DeviceQuotas:
-    """The queues of a session whose capability names device classes."""
+    """The quotas of the queues whose capability names device classes."""
 
     def __init__(
         self, session: Session, accounts: Mapping[str, CapacityAccount], *, with_capacity: bool
@@ -83,7 +82,7 @@ class DeviceQuotas:
         self._devices, self._with_capacity = session.cache.devices, with_capacity
         self._by_queue: dict[str, DeviceQuota] = {}
         for name, account in accounts.items():
-            if limits := by_class(account.queue.capability or ()):
+            if limits := limits_by_class(account.queue.capability or ()):
                 self._by_queue[name] = DeviceQuota(limits)
         if self._by_queue:
             self._count(session, accounts)
@@ -99,14 +98,14 @@ class DeviceQuotas:
         return bool(self._by_queue)
 
     def _above(self, account: QueueAccount) -> list[tuple[str, DeviceQuota]]:
-        """The quotas of a queue and all above it that have one, with the names of the queues."""
+        """The quotas of a queue and its ancestors, with the names of their queues."""
         names = [level.name for level in account.lineage]
         return [(name, self._by_queue[name]) for name in names if name in self._by_queue]
 
     def change(
         self, account: CapacityAccount, task: Task, sign: int, held_by: HeldBy = _held
     ) -> None:
-        """A task of the queue was placed (1) or removed (-1)."""
+        """Counts a task of the queue that was placed (1) or removed (-1)."""
         apply = ClaimedAmounts.add if sign > 0 else ClaimedAmounts.remove
         claims = self._devices.claims_of(task)
         for _, quota in self._above(account):
@@ -115,11 +114,11 @@ class DeviceQuotas:
     def limit_reached(
         self, account: CapacityAccount, task: Task, held_by: HeldBy = _held
     ) -> QueueLimit | None:
-        """The first limit, of the queue or one above it, that the task would exceed."""
+        """The first limit, of the queue or an ancestor, that the task would exceed."""
         return self._first_limit(account, self._devices.claims_of(task), held_by)
 
     def limit_of_minimum(self, account: CapacityAccount, job: Job) -> QueueLimit | None:
-        """The first limit that the job's minimum would exceed, together with what was promised."""
+        """The first limit that the job's minimum would exceed; promises to other jobs count."""
         return self._first_limit(account, self._minimum(job), _held, with_promised=True)
 
     def _first_limit(
@@ -144,7 +143,7 @@ class DeviceQuotas:
             quota.promise(claims)
 
     def _minimum(self, job: Job) -> list[ResourceClaim]:
-        """The claims of the tasks that the job needs at least, each once."""
+        """The claims of the job's minimum of tasks, each once."""
         tasks = sorted(
             (task for task in job.index.tasks.values() if task.class_.spec.resource_claims),
             key=lambda task: task.key,
@@ -162,7 +161,7 @@ class DeviceQuotas:
 
 
 class DeviceSimulation(QueueSimulation):
-    """What queues would hold without some tasks, devices included."""
+    """A simulation of queues that also counts claimed devices."""
 
     def __init__(
         self,
@@ -185,11 +184,3 @@ class DeviceSimulation(QueueSimulation):
         if account is not None and self._quotas.limit_reached(account, task, claimed):
             return False
         return super().is_allocatable(queue, task)
-
-
-def _merged(claims: Iterable[ResourceClaim]) -> dict[str, Counter[str]]:
-    total: dict[str, Counter[str]] = {}
-    for claim in claims:
-        for class_, amounts in claimed_devices(claim).items():
-            total.setdefault(class_, Counter()).update(amounts)
-    return total

@@ -1,4 +1,4 @@
-"""The rules of reclaiming between queues."""
+"""The rules by which queues reclaim from each other."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
-from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.plugins.capacity.tree import ROOT
+from pumice.core.plugins.capacity.accounts import ROOT, CapacityAccount
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.queues import QueueAccounts, request_of
 from pumice.core.session.session import Session
 
-# What queues would hold without the victims so far.
+# What queues would hold after the eviction of the victims so far.
 _Left = Memo[CapacityAccount, Resources]
 
 
 class Reclaiming:
     """Reclaims from queues above their deserved amount, never below their guarantee.
 
-    ``levels`` is how many ancestors of a queue are asked, too; 0 without a tree.
+    ``levels`` is the number of ancestors that count beside the queue; 0 without a tree.
     """
 
     def __init__(
@@ -34,9 +33,9 @@ class Reclaiming:
         self._uses = Memo(self._uses_of)
 
     def may_reclaim(self, account: CapacityAccount, tasks: Sequence[Task]) -> bool:
-        """Whether the queue stays within what it deserves in one requested dimension at least.
+        """Whether the queue, or an ancestor, would stay within its deserved amount.
 
-        Where it does not, an ancestor may.
+        One requested dimension within it is enough. The capability must not be exceeded in any.
         """
         request = request_of(tasks)
         future = account.allocated.clone().add(request)
@@ -50,12 +49,12 @@ class Reclaiming:
         )
 
     def _above(self, account: CapacityAccount) -> list[CapacityAccount]:
-        """The ancestors of a queue that are asked, the nearest first; never the root."""
+        """The ancestors of a queue that count, the nearest first, without the root."""
         nearest = account.lineage[1 : self._levels + 1]
         return [above for above in nearest if above.name != ROOT]
 
     def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Victims in the order of eviction; each counts as gone for those after it."""
+        """Victims in the order of eviction; each counts as evicted when the next one is checked."""
         mine = self._accounts.of(reclaimer)
         if mine is None:
             return [], REJECT
@@ -81,7 +80,7 @@ class Reclaiming:
         return victims, PERMIT
 
     def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
-        """For the gang actions: without the ancestors, in the given order."""
+        """Victims for the gang actions, in the given order; ancestors do not count."""
         left = _Left(lambda account: account.allocated.clone())
         victims = []
         for task in candidates:
@@ -95,7 +94,7 @@ class Reclaiming:
         return victims, PERMIT
 
     def may_have_victims(self, job: Job) -> bool:
-        """False: no task of the job's queue can be a victim now, for any reclaimer."""
+        """Whether a task of the job's queue could be a victim now, for some reclaimer."""
         account = self._accounts.of_queue(job.queue)
         if account is None:
             return False
@@ -103,7 +102,7 @@ class Reclaiming:
         return immediate or account.allocated.some_above(account.deserved, requested)
 
     def _uses_of(self, account: CapacityAccount) -> tuple[Resources, bool]:
-        """All that a queue's tasks ask for, and whether some use nothing that it deserves."""
+        """What the tasks of a queue request, and whether some use no resource that the queue deserves."""
         requested = Resources()
         classes: dict[int, Task] = {}
         for job in self._session.jobs.values():
@@ -122,8 +121,7 @@ class Reclaiming:
     ) -> bool:
         if not _is_immediate(task, account):
             return held.some_above(account.deserved, task.request)
-        # Queues with a common ancestor that deserve nothing of what is requested do not reclaim
-        # from each other.
+        # Queues with a common ancestor do not reclaim from each other what neither of them deserves.
         return reclaimer.request.shares_names(mine.deserved, pods=True) or not any(
             above in self._above(mine) for above in self._above(account)
         )
@@ -131,7 +129,7 @@ class Reclaiming:
     def _ancestors_above_deserved(
         self, task: Task, account: CapacityAccount, mine: CapacityAccount, left: _Left
     ) -> list[Resources] | None:
-        """The running amounts of the queues above that were asked; None: one of them objects."""
+        """What the ancestors hold that count; None: one of them is not above its deserved amount."""
         asked = []
         for step, above in enumerate(account.lineage[1 : self._levels + 1], start=1):
             if above.name == ROOT or above in mine.lineage[step : step + 1]:
@@ -148,7 +146,7 @@ def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> 
 
 
 def _is_immediate(task: Task, account: CapacityAccount) -> bool:
-    """The queue deserves none of the resources that the task uses, pods included."""
+    """Whether the queue deserves none of the resources that the task uses, pods included."""
     return not task.request.shares_names(account.deserved, pods=True)
 
 

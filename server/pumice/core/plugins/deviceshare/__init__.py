@@ -1,4 +1,9 @@
-"""deviceshare: GPUs and NPUs that pods share."""
+"""deviceshare: gives pods shares of GPUs and NPUs.
+
+A row predicate refuses nodes whose cards cannot serve the pod, and a score prefers full or empty
+cards. When a pod is placed, its cards are chosen; the bind writes the choice as annotations, which
+the device plugin of the node reads. Each kind of device has a module.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +13,126 @@ from typing import ClassVar
 import numpy as np
 
 from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.settings import LATE_DEVICES
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import Arguments, PluginOptions
+from pumice.core.configuration import (
+    Arguments,
+    Configuration,
+    Limit,
+    PluginOptions,
+    boolean,
+    by_name,
+    integer,
+    mappings,
+    text,
+)
+from pumice.core.configuration.volcano_names import INIT_PARAMETERS, InitParameters
 from pumice.core.decisions import SharedDevice
 from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
-from pumice.core.model.status import TaskStatus
-from pumice.core.plugins.deviceshare.arguments import DeviceShareArguments
-from pumice.core.plugins.deviceshare.card_states import CardStates
+from pumice.core.model.status import ALLOCATED, PIPELINED
+from pumice.core.plugins.deviceshare.card_states import LOCKED, CardStates, NodeLocks
 from pumice.core.plugins.deviceshare.cards import (
+    BINPACK,
     IGNORED,
+    SPREAD,
     DeviceKind,
     NodeCards,
+    SeveralKinds,
     Taken,
     Usage,
     with_shares,
 )
-from pumice.core.plugins.deviceshare.device_config import device_config
-from pumice.core.plugins.deviceshare.locks import LOCKED, NodeLocks
+from pumice.core.plugins.deviceshare.device_config import DeviceConfig, device_config
+from pumice.core.plugins.deviceshare.gpu_share import GpuShare
 from pumice.core.plugins.deviceshare.mindcluster import CORES as CHIP_CORES
 from pumice.core.plugins.deviceshare.mindcluster import MindClusterNpu
-from pumice.core.plugins.deviceshare.several import SeveralKinds
+from pumice.core.plugins.deviceshare.npu import HamiNpu
 from pumice.core.plugins.deviceshare.vgpu import VGpu
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Hooks, Rows, Scores
 from pumice.core.session.policies import KernelStates, PlainRule, StateRule
 from pumice.core.session.session import Session
 
-_ALLOCATED, _PIPELINED = TaskStatus.ALLOCATED, TaskStatus.PIPELINED
+_TAKES = (ALLOCATED, PIPELINED)
+# MindCluster's points for a node.
+_POINTS = 8.0
+
+
+class LabelArguments(Arguments):
+    """Labels of pods."""
+
+    values = by_name(text("", "", "value of this label"))
+
+    def why_not(self) -> str | None:
+        return None if self.values else "must be a mapping of labels to values"
+
+
+class DeviceShareArguments(Arguments):
+    """The kinds of devices that are shared, and the policies."""
+
+    by_memory = boolean("deviceshare.GPUSharingEnable", "shares cards by memory", default=False)
+    by_number = boolean("deviceshare.GPUNumberEnable", "gives out whole cards", default=False)
+    vgpu = boolean("deviceshare.VGPUEnable", "shares cards by memory and cores", default=False)
+    locks = boolean(
+        "deviceshare.NodeLockEnable", "locks a node while a pod gets its devices", default=False
+    )
+    policy = text(
+        "deviceshare.SchedulePolicy",
+        "",
+        "which cards of a node come first",
+        Limit(choices=("", BINPACK, SPREAD)),
+    )
+    weight = integer("deviceshare.ScheduleWeight", 0, "weight of the score; 0: no score")
+    exclusive = mappings(
+        "deviceshare.GPUExclusiveRules",
+        LabelArguments,
+        "pods that match one mapping of labels share no card",
+    )
+    mindcluster = boolean(
+        "deviceshare.AscendMindClusterVNPUEnable",
+        "shares Ascend 310P NPUs as MindCluster does",
+        default=False,
+    )
+    hami = boolean(
+        "deviceshare.AscendHAMiVNPUEnable", "shares Ascend NPUs as HAMi does", default=False
+    )
+    # The adapter reads this ConfigMap.
+    config_name = text(
+        "deviceshare.KnownGeometriesCMName",
+        "volcano-vgpu-device-config",
+        "the ConfigMap with the device configuration",
+    )
+    config_namespace = text(
+        "deviceshare.KnownGeometriesCMNamespace", "kube-system", "its namespace"
+    )
+
+    def why_not(self) -> str | None:
+        of_gpus = (type(self).by_memory, type(self).by_number, type(self).vgpu)
+        on = [argument.name for argument in of_gpus if argument.read(self)]
+        return f"only one of {', '.join(on)} can be true" if len(on) > 1 else None
+
+    def kinds(
+        self, configuration: Configuration, config: DeviceConfig, data: PluginData
+    ) -> list[DeviceKind]:
+        """The kinds of devices that are switched on."""
+        kinds: list[DeviceKind] = []
+        if self.vgpu:
+            kinds.append(VGpu(self.policy, [rule.values for rule in self.exclusive], config))
+        if self.by_memory or self.by_number:
+            kinds.append(GpuShare(by_memory=self.by_memory))
+        if self.hami:
+            shared = config.shares_npu_cores
+            kinds += [HamiNpu(npu, self.policy, shares_cores=shared) for npu in config.npus]
+        if self.mindcluster:
+            init = InitParameters(configuration.arguments_of(INIT_PARAMETERS))
+            kinds.append(MindClusterNpu(data, keeps_free_chips=init.keeps_free_chips))
+        return kinds
 
 
 class DeviceSharePlugin:
-    """Chooses cards for pods that share GPUs; the bind carries the choice as annotations."""
+    """Chooses cards for pods that share devices."""
 
     name: ClassVar[str] = "deviceshare"
     required: ClassVar[bool] = True
@@ -49,14 +141,14 @@ class DeviceSharePlugin:
     def __init__(self, options: PluginOptions) -> None:
         self._arguments = DeviceShareArguments(options.arguments)
         self._weight = self._arguments.weight
-        # Whether a kind of device is switched on.
+        # Whether any kind of device is switched on.
         self._is_on = False
         self._locks: NodeLocks | None = None
         self._chips: MindClusterNpu | None = None
 
     @classmethod
     def ignored_resources(cls, options: PluginOptions, devices: str) -> tuple[str, ...]:
-        """Resources that no node offers: they say which part of a device a container gets."""
+        """Resources that no node offers; they say how much of a device a container gets."""
         if not DeviceShareArguments(options.arguments).hami:
             return ()
         npus = device_config(devices).npus
@@ -71,7 +163,7 @@ class DeviceSharePlugin:
         self._is_on = True
         kind: DeviceKind = SeveralKinds(kinds) if len(kinds) > 1 else kinds[0]
         self._kind = kind
-        # By class: what its pods ask for.
+        # What the pods of a class request, by class.
         self._requests = Memo(kind.request_of)
         self._chips = next((own for own in kinds if isinstance(own, MindClusterNpu)), None)
         self._session = session
@@ -85,9 +177,9 @@ class DeviceSharePlugin:
             self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
         self._cards = CardStates(kind, self._states, session.table, weight, self._locks)
-        # By uid: what a task was given in this session.
+        # The shares that tasks were given in this session, by uid.
         self._given: dict[str, Taken] = {}
-        # The first of the tasks that are being placed, and the cards of their rows before.
+        # The first of the tasks that are being placed together, and the cards of their rows before that.
         self._accepted: tuple[str, dict[int, NodeCards | None]] = ("", {})
         self._register(session.hooks, kind)
 
@@ -111,10 +203,10 @@ class DeviceSharePlugin:
         )
 
     def close(self, session: Session) -> None:
-        # What was computed with use that ends with the session must be computed again.
+        # These rows have usage that ends with the session, so that their results become invalid.
         for row in sorted(self._cards.kept) if self._is_on else ():
             session.table.touch(row)
-        # Locks end with the time.
+        # Locks expire.
         for row in sorted(self._locks.ends) if self._locks is not None else ():
             session.table.touch(row)
 
@@ -122,7 +214,7 @@ class DeviceSharePlugin:
         """When the next lock of a node ends."""
         return None if self._locks is None else min(self._locks.ends.values(), default=None)
 
-    # What pods ask for.
+    # Requests.
 
     def _concerns(self, class_: TaskClass) -> bool:
         return self._requests[class_] is not None
@@ -131,7 +223,7 @@ class DeviceSharePlugin:
         facet = self._kind.facet_of(task)
         return (self._requests[task.class_], facet, self._cards.blocked(facet, row))
 
-    # Over nodes.
+    # Predicates and scores.
 
     def _state(self, row: int, facet: Hashable) -> Hashable:
         number = self._cards.number(row)
@@ -159,7 +251,10 @@ class DeviceSharePlugin:
         return self._cards.steps[number, self._requests[class_], count]
 
     def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
-        """Points of MindCluster: for the node with the fewest idle cores that gives what is asked."""
+        """MindCluster's scores, for the node with the fewest idle cores that gives the preferred template.
+
+        Nodes before it, which give a smaller template, get fewer points.
+        """
         assert self._chips is not None
         request = self._chips.request_of(task.class_)
         column = self._table.column_of(CHIP_CORES)
@@ -180,13 +275,13 @@ class DeviceSharePlugin:
 
     def _allocated(self, task: Task) -> str | None:
         row = self._table.row_of(task.node_name)
-        # A pod whose eviction was undone has its cards still.
+        # A pod whose eviction was undone still has its cards.
         if row is None or task.status not in _TAKES or not self._concerns(task.class_):
             return None
         if self._states.of(row) is IGNORED:
             return None
         question = self._question(task, row)
-        number = self._cards.number(row, now=task.status is _ALLOCATED)
+        number = self._cards.number(row, now=task.status is ALLOCATED)
         taken = self._cards.taken[number, question]
         if taken is None:
             return self._kind.asked(self._requests[task.class_]).reason
@@ -199,7 +294,7 @@ class DeviceSharePlugin:
         self._given[task.uid] = taken
         said = self._kind.annotations(task, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
-        if self._locks is not None and task.status is _ALLOCATED:
+        if self._locks is not None and task.status is ALLOCATED:
             self._locks.reserve(row, task.uid)
             asked = self._kind.asked(self._requests[task.class_])
             if asked.lock:
@@ -209,7 +304,7 @@ class DeviceSharePlugin:
             self._states.update(row, self._kind.with_pod(cards, task, taken))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
-        """Whether nothing that was found over nodes differs from what ``_allocated`` finds."""
+        """Whether ``_allocated`` will find the same cards as the predicate did for these rows."""
         if not self._concerns(tasks[0].class_):
             return True
         known = {row: self._states.of(row) for row in rows}
@@ -221,7 +316,7 @@ class DeviceSharePlugin:
             return
         first, known = self._accepted
         if first == tasks[0].uid:
-            # The tasks were given no cards yet, so those in use are the same as before.
+            # The tasks have no cards yet, so that the cards in use are the same as before.
             for row, cards in known.items():
                 self._states.update(row, cards)
         for task in tasks:
@@ -235,8 +330,8 @@ class DeviceSharePlugin:
             self._session.outbox.attach_device(task, None)
         if taken is None or row is None or not isinstance(self._kind, VGpu):
             return
-        # Volcano finds what to give back in the pod's annotations, which a pod that is not bound
-        # does not have: its share of a card counts until the session ends.
+        # Volcano reads the shares that it frees from the pod's annotations. A pod that is not bound
+        # has none, so that its shares count until the session ends.
         cards = self._states.of(row)
         if cards is not None:
             before = self._cards.kept.get(row) or (Usage(),) * len(cards.names)
@@ -245,17 +340,13 @@ class DeviceSharePlugin:
             self._table.touch(row)
 
 
-_POINTS = 8.0
-_TAKES = (_ALLOCATED, _PIPELINED)
-
-
 def _reader_of_late_devices(
     session: Session, kind: DeviceKind
 ) -> Callable[[NodeEntry], NodeCards | None]:
-    """Reads the cards of nodes that were updated since the first session; others have none.
+    """Reads the cards of nodes that were updated since the first session; others are ignored.
 
-    Volcano learns in its first session that the plugin is on, and reads a node's devices only when
-    the node is updated after that. Until then it ignores them.
+    Volcano notices in its first session that the plugin is on, and reads the devices of a node only
+    at the next update of the node.
     """
     states = session.cache.node_states
     if states.first_nodes is None:

@@ -1,20 +1,23 @@
-"""What fits on which cards, computed once for equal cards in equal use.
+"""Which requests fit on which cards, computed once for nodes with equal cards and equal usage.
 
-Cards and their use are a *state* with a number. Whether a request fits in a state, and in which
-state that leaves the node, is remembered by number; most nodes of a cluster are in few states.
+The cards of a node and their usage are a *state* with a number. The result for a request, and the
+state after it, are kept by number; most nodes of a cluster are in few states.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import Floats, NodeTable
+from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
+from pumice.core.model.status import BINDING
 from pumice.core.plugins.deviceshare.cards import (
     IGNORED,
     DeviceKind,
@@ -24,11 +27,13 @@ from pumice.core.plugins.deviceshare.cards import (
     Taken,
     Usage,
 )
-from pumice.core.plugins.deviceshare.locks import NodeLocks
 from pumice.core.session.feasibility.rows import NodeRows
 
 _NONE: frozenset[int] = frozenset()
-# Number of the state of nodes without cards.
+LOCKED = "node has been locked within 5 minutes"
+_LOCK_NS = 5 * 60 * 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The number of the state of nodes without cards.
 NO_CARDS = 0
 _NOTHING = Taken((), (), 0.0)
 
@@ -36,7 +41,7 @@ _Evaluated = tuple[Mask, Floats]
 
 
 class CardStates(StateNumbers[State | None]):
-    """The states of all nodes in one session, and the answers of a device kind about them."""
+    """The states of all nodes in one session, and the results of a device kind for them."""
 
     def __init__(
         self,
@@ -52,28 +57,28 @@ class CardStates(StateNumbers[State | None]):
         self._states = states
         super().__init__(table)
         assert self._number_of(None) == NO_CARDS
-        # By state and question: what a pod gets; and its weighted score with the state after it,
-        # or None where it does not fit.
+        # By state and question: the shares that a pod gets; and its weighted score with the state
+        # after it, or None where it does not fit.
         self.taken, self._nexts = Memo(self._take), Memo(self._next)
-        # By state, request and count: weighted scores with no, one, two … more pods, as far as the
-        # state takes them.
+        # By state, request and count: the weighted scores of the first, second … pod, as far as they
+        # fit.
         self.steps = Memo(self._find_steps)
-        # The last rows that were asked about: predicate and score ask about the same ones.
+        # The last result: the predicate and the score ask for the same rows.
         self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
-        # By row: use that Volcano does not give back before the session ends.
+        # By row: usage that Volcano does not free before the session ends.
         self.kept: dict[int, tuple[Usage, ...]] = {}
 
     def number(self, row: int, *, now: bool = False) -> int:
-        """The state of a node, which takes nothing while it is locked.
+        """The state of a node; a locked node has no cards.
 
-        ``now``: pods that are being deleted still use their cards.
+        With ``now``, pods that are being deleted still use their cards.
         """
         cards = self._states.of(row)
         if cards is None or (self._locks is not None and self._locks.holds(row)):
             return NO_CARDS
         usage, kept = cards.all_usage if now else cards.usage, self.kept.get(row)
         if kept is not None and len(kept) == len(usage):
-            usage = tuple(map(add_usage, usage, kept))
+            usage = tuple(map(_sum, usage, kept))
         return self._number_of((cards.shape, usage))
 
     def blocked(self, facet: Hashable, row: int) -> frozenset[int]:
@@ -91,7 +96,7 @@ class CardStates(StateNumbers[State | None]):
         taken, state = self.taken[key], self._values[key[0]]
         if taken is None or state is None:
             return None
-        # With locks, a node takes one pod at a time.
+        # With locks, a node serves one pod at a time.
         is_locked = self._locks is not None
         after = NO_CARDS if is_locked else self._number_of((state[0], taken.usage))
         return self._weighted(taken), after
@@ -107,7 +112,7 @@ class CardStates(StateNumbers[State | None]):
     # Over rows.
 
     def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
-        """Where a pod fits, and the weighted scores there."""
+        """The rows where a pod fits, and its weighted scores there."""
         last = self._last
         if last is not None and last[0] is rows and last[1:3] == (request, facet):
             return last[3]
@@ -127,7 +132,7 @@ class CardStates(StateNumbers[State | None]):
         return fits[where], scores[where]
 
     def _by_row(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
-        """The same where some cards of each node are out of the question."""
+        """The same where some cards of each node are blocked."""
         numbers = self._follow()
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
         ahead = [0] * len(where) if rows.ahead is None else rows.ahead.astype(np.intp).tolist()
@@ -159,6 +164,62 @@ class CardStates(StateNumbers[State | None]):
         return tuple(scores)
 
 
-def add_usage(one: Usage, other: Usage) -> Usage:
+def _sum(one: Usage, other: Usage) -> Usage:
     parts = tuple(sorted((*one.parts, *other.parts)))
     return Usage(one.pods + other.pods, one.memory + other.memory, one.cores + other.cores, parts)
+
+
+class NodeLocks:
+    """The nodes that are locked in a session: by their annotation, or by a pod that is being bound.
+
+    The device plugin of a node serves one pod at a time. A lock is an annotation of the node with a
+    time. The adapter sets it before it binds a pod, and the device plugin removes it when the pod
+    has its cards. A lock is void after five minutes.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        table: NodeTable,
+        now_ns: int,
+        concerns: Callable[[TaskClass], bool],
+    ) -> None:
+        self._names = names
+        self._table, self._now_ns, self._concerns = table, now_ns, concerns
+        # The pod that this session placed there, by row.
+        self._taken: dict[int, str] = {}
+        # The end of the annotation's lock, by row.
+        self.ends: dict[int, int] = {}
+
+    def holds(self, row: int) -> bool:
+        if row in self._taken:
+            return True
+        entry = self._table.rows[row]
+        said = {} if entry.node is None else entry.node.annotations
+        for text in filter(None, map(said.get, self._names)):
+            end = _end_ns(text)
+            if end is None or end > self._now_ns:
+                self.ends[row] = self._now_ns + _LOCK_NS if end is None else end
+                return True
+        return any(
+            task.status is BINDING and self._concerns(task.class_) for task in entry.tasks.values()
+        )
+
+    def reserve(self, row: int, pod_uid: str) -> None:
+        self._taken[row] = pod_uid
+
+    def unreserve(self, row: int, pod_uid: str) -> None:
+        if self._taken.get(row) == pod_uid:
+            del self._taken[row]
+
+
+def _end_ns(text: str) -> int | None:
+    """The end of a lock; None: the time cannot be read, and as in Volcano the lock holds."""
+    try:
+        since = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if since.tzinfo is None:
+        return None
+    microseconds = (since - _EPOCH) // timedelta(microseconds=1)
+    return microseconds * 1_000 + _LOCK_NS

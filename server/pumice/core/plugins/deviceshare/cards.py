@@ -1,23 +1,21 @@
-"""Cards that pods share, as values: what a node has, what is in use, and what a pod takes."""
+"""Cards that pods share, as values: the cards of a node, their usage, and the shares of a pod."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import RELEASING
 
-_RELEASING = TaskStatus.RELEASING
-THOUSAND = 1000
-# No machine has more; a larger number in an annotation or capacity is a mistake.
+# A larger number in an annotation or capacity is a mistake.
 MOST_CARDS = 1024
 _UINT32 = 2**32
 _MOST_DIGITS = 20
-# Which cards of a node come first.
+# Policies: full or empty cards first.
 BINPACK, SPREAD = "binpack", "spread"
 
 
@@ -30,7 +28,7 @@ class Usage(NamedTuple):
     pods: int = 0
     memory: int = 0
     cores: int = 0
-    # MIG instances, as they are written after the card's name, in order.
+    # MIG instances, as annotations write them after the card's name, sorted.
     parts: tuple[str, ...] = ()
 
     def plus(self, share: Share) -> Usage:
@@ -47,31 +45,31 @@ class Share(NamedTuple):
     card: int
     memory: int
     cores: int
-    # The MIG instance, and the memory that the card has less with it.
+    # The MIG instance, and the memory of the card that it takes.
     part: str = ""
     part_memory: int = 0
 
 
-# Only the device kind knows the type of shapes, requests and facets; all of them are hashable.
-# The shape of a node's cards, and what is in use of each card.
+# Shapes, requests and facets are hashable values of types that only the device kind knows.
+# The shape of a node's cards, and the usage of each card.
 State = tuple[Any, tuple[Usage, ...]]
-# What a pod asks for: the request, the facet, and the cards that it cannot get.
+# The request of a pod, its facet, and the cards that it cannot get.
 Question = tuple[Any, Any, frozenset[int]]
 
 
 class Taken(NamedTuple):
-    """The shares of a pod, container by container, with what is in use then."""
+    """The shares of a pod by container, and the usage of the cards with them."""
 
     shares: tuple[tuple[Share, ...], ...]
     usage: tuple[Usage, ...]
     score: float
-    # Where a pod asks for cards of several kinds: the shares of each kind.
+    # With several kinds of devices: the shares of each kind.
     of_kinds: tuple[Taken | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tenant:
-    """A pod on a card, with what decides which other pods may share the card."""
+    """A pod on a card: the values that decide which other pods may share the card."""
 
     group: str
     rules: tuple[int, ...]
@@ -79,9 +77,9 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """The cards of a node, and what is in use of them."""
+    """The cards of a node, and their usage."""
 
-    # A value of the device kind; nodes with equal cards share it. Names are not part of it.
+    # Equal for nodes with equal cards; it does not contain their names.
     shape: Any
     names: tuple[str, ...]
     # Without pods that are being deleted, and with them.
@@ -89,36 +87,36 @@ class NodeCards:
     all_usage: tuple[Usage, ...]
     # By card.
     tenants: tuple[tuple[Tenant, ...], ...] = ()
-    # Where there are several kinds of devices: the cards of each kind that the node has.
+    # With several kinds of devices: the node's cards of each kind.
     of_kinds: tuple[NodeCards | None, ...] = ()
 
 
-# Cards of a node that are not known yet: pods go there as if they shared none.
+# The cards of a node whose devices are ignored: pods are placed there as if they shared none.
 IGNORED = NodeCards("ignored", (), (), ())
 
 
 class DeviceKind(ABC):
-    """A way of sharing cards: how nodes, pods and annotations are read, and what fits."""
+    """A kind of shared device: reads nodes and pods, chooses cards, and writes annotations."""
 
-    # The name of the device in Volcano, of its lock on a node, and why a node is refused.
+    # The name of the device in Volcano, the name of its lock, and the reason of refusals.
     name: str
     lock: str
     reason: str
-    # Whether nodes are scored, and whether the fit depends on more than the class.
+    # Whether nodes are scored, and whether the choice depends on more than the class.
     has_scores = False
     has_facets = False
 
     def asked(self, request: Any) -> DeviceKind:
-        """The kind that a request is for: the first one of several."""
+        """The kind that a request is for; of several, the first."""
         return self
 
     def is_possible(self, request: Any, facet: Any) -> bool:
-        """Whether a card could be enough when nothing is in use."""
+        """Whether an idle card could serve the request."""
         return True
 
     @abstractmethod
     def request_of(self, class_: TaskClass) -> Hashable | None:
-        """What the pods of a class ask for; None: nothing of this kind."""
+        """What the pods of a class request; None: nothing of this kind."""
 
     def facet_of(self, task: Task) -> Hashable:
         """What the choice of cards depends on, apart from the class."""
@@ -126,19 +124,19 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def read(self, entry: NodeEntry) -> NodeCards | None:
-        """The cards of a node with what its pods use; None: it has none that can be read."""
+        """The cards of a node with the usage of its pods; None: it has none, or they cannot be read."""
 
     def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
-        """The cards that a task cannot get, by index, whatever is free."""
+        """The indexes of the cards that a task cannot get, even if they are free."""
         return frozenset()
 
     @abstractmethod
     def take(self, state: State, question: Question) -> Taken | None:
-        """What a pod would get; None: it does not fit."""
+        """The shares that a pod would get; None: it does not fit."""
 
     @abstractmethod
     def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        """How the choice is written to a pod that is being placed."""
+        """The annotations for a pod that is being placed."""
 
 
 def cards_with_use(
@@ -150,7 +148,7 @@ def cards_with_use(
     """The cards of a node with the shares of its pods."""
     staying, leaving = list[Share](), list[Share]()
     for task in entry.tasks.values():
-        (leaving if task.status is _RELEASING else staying).extend(shares_of(task))
+        (leaving if task.status is RELEASING else staying).extend(shares_of(task))
     usage = with_shares((Usage(),) * len(names), staying)
     return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
 
@@ -167,11 +165,6 @@ def fullness(used: Usage, memory: int) -> float:
     return 100 * (float(used.memory) / float(memory)) if memory else 0.0
 
 
-def whole_units(thousandths: int) -> int:
-    """An amount of an extended resource as Kubernetes' ``Value``: rounded up."""
-    return -(-thousandths // THOUSAND)
-
-
 def plain_int(text: str) -> int | None:
     """A number as Go's ``ParseUint`` reads it, of at most 32 bits; None for anything else."""
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
@@ -185,3 +178,84 @@ def plain_ints(text: str) -> list[int] | None:
     numbers = [plain_int(part) for part in text.split(",")] if text else []
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else None
+
+
+class SeveralKinds(DeviceKind):
+    """Several kinds as one. Requests, facets and shapes are tuples with a value of each kind."""
+
+    has_scores = True
+    has_facets = True
+
+    def __init__(self, kinds: Sequence[DeviceKind]) -> None:
+        self._kinds = kinds
+        self.name, self.lock, self.reason = kinds[0].name, kinds[0].lock, kinds[0].reason
+
+    def asked(self, request: Any) -> DeviceKind:
+        return next(kind for kind, own in zip(self._kinds, request, strict=True) if own is not None)
+
+    def request_of(self, class_: TaskClass) -> Hashable | None:
+        found = tuple(kind.request_of(class_) for kind in self._kinds)
+        return None if all(own is None for own in found) else found
+
+    def facet_of(self, task: Task) -> Hashable:
+        found = tuple(kind.facet_of(task) for kind in self._kinds)
+        return None if all(own is None for own in found) else found
+
+    def is_possible(self, request: Any, facet: Any) -> bool:
+        each = zip(self._kinds, self._each(request), self._each(facet), strict=True)
+        return all(own is None or kind.is_possible(own, its_facet) for kind, own, its_facet in each)
+
+    def _each(self, value: Hashable) -> tuple[Hashable, ...]:
+        return value if isinstance(value, tuple) else (None,) * len(self._kinds)
+
+    def read(self, entry: NodeEntry) -> NodeCards | None:
+        found = [kind.read(entry) for kind in self._kinds]
+        known = [cards for cards in found if cards is not None]
+        if not known:
+            return None
+        return NodeCards(
+            tuple(None if cards is None else (cards.shape, len(cards.names)) for cards in found),
+            tuple(name for cards in known for name in cards.names),
+            tuple(used for cards in known for used in cards.usage),
+            tuple(used for cards in known for used in cards.all_usage),
+            of_kinds=tuple(found),
+        )
+
+    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
+        found, start = set[int](), 0
+        for kind, own, facet_ in zip(self._kinds, cards.of_kinds, self._each(facet), strict=True):
+            if own is not None:
+                blocked = () if facet_ is None else kind.blocked(facet_, own)
+                found.update(start + index for index in blocked)
+                start += len(own.names)
+        return frozenset(found)
+
+    def take(self, state: State, question: Question) -> Taken | None:
+        (shapes, usage), (request, facet, blocked) = state, question
+        requests, facets = self._each(request), self._each(facet)
+        of_kinds: list[Taken | None] = []
+        after, shares, score, stop = list(usage), list[tuple[Share, ...]](), 0.0, 0
+        for kind, shape, asked, own in zip(self._kinds, shapes, requests, facets, strict=True):
+            start, stop = stop, stop + (0 if shape is None else shape[1])
+            taken = None
+            if asked is not None:
+                out = frozenset(index - start for index in blocked if start <= index < stop)
+                if shape is not None:
+                    taken = kind.take((shape[0], usage[start:stop]), (asked, own, out))
+                if taken is None:
+                    return None
+                after[start:stop] = taken.usage
+                shares += [
+                    tuple(share._replace(card=start + share.card) for share in container)
+                    for container in taken.shares
+                ]
+                score += taken.score
+            of_kinds.append(taken)
+        return Taken(tuple(shares), tuple(after), score, tuple(of_kinds))
+
+    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
+        said: dict[str, str] = {}
+        for kind, own, its in zip(self._kinds, cards.of_kinds, taken.of_kinds, strict=True):
+            if own is not None and its is not None:
+                said |= kind.annotations(task, own, its, now_ns)
+        return said

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ResourceNames:
-    """The resources by which containers ask for shared devices; an empty name is not in use."""
+    """The resources by which containers request shared devices; an empty name is not used."""
 
     count: str
     memory: str
@@ -49,7 +49,7 @@ class NpuType:
     templates: tuple[tuple[int, str], ...]
 
     def part_for(self, memory: int) -> tuple[int, str] | None:
-        """Memory and template of the smallest part that has enough; None: the card has not.
+        """Memory and template of the smallest part with enough memory; None: no part has enough.
 
         The whole card has no template.
         """
@@ -61,15 +61,15 @@ class NpuType:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """What the device plugins of a cluster are configured with."""
+    """The configuration of the device plugins of a cluster."""
 
     vgpu: ResourceNames
-    # How many units of a request's memory are one unit of a MIG instance's memory.
+    # The memory of a MIG instance is divided by this, to get the unit of requests.
     memory_factor: int
-    # By words of which a type of card has one.
+    # By words; the type of a card contains one of them.
     geometries: tuple[tuple[tuple[str, ...], tuple[Geometry, ...]], ...]
     npus: tuple[NpuType, ...]
-    # Whether pods may share the cores of an NPU, on nodes that do not say it.
+    # Whether pods may share the cores of an NPU; nodes can override it.
     shares_npu_cores: bool
 
     def geometries_of(self, type_: str) -> tuple[Geometry, ...]:
@@ -97,12 +97,12 @@ _ASCEND_310P = {
 
 @lru_cache(maxsize=8)
 def device_config(text: str) -> DeviceConfig:
-    """Reads a configuration that was checked; an empty text is the built-in one."""
+    """Reads a valid configuration; an empty text stands for the built-in one."""
     return _config(json.loads(text)) if text else DEFAULT_DEVICES
 
 
 def why_not_devices(data: object) -> str | None:
-    """Why data cannot be a device configuration; None: it can."""
+    """Why data is not a valid device configuration; None: it is."""
     try:
         _config(data)
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
@@ -115,7 +115,7 @@ def why_not_devices(data: object) -> str | None:
 def _config(data: Any) -> DeviceConfig:
     nvidia, npus = data.get("nvidia") or {}, data.get("vnpus") or {}
     if isinstance(npus, list):
-        # An older form has the list itself.
+        # The older form is the list itself.
         npus = {"configs": npus}
     return DeviceConfig(
         ResourceNames(

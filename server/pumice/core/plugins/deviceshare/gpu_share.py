@@ -1,4 +1,4 @@
-"""GPU sharing by memory and by number: the cards of a node have numbers and equal memory."""
+"""GPU sharing by memory or by number; the cards of a node are numbered and have equal memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import ContainerResources
+from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
     Annotations,
@@ -20,7 +21,6 @@ from pumice.core.plugins.deviceshare.cards import (
     cards_with_use,
     plain_int,
     plain_ints,
-    whole_units,
     with_shares,
 )
 
@@ -33,7 +33,7 @@ UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Numbers of the healthy cards, and the memory of each."""
+    """The numbers of the healthy cards, and the memory of each card."""
 
     cards: tuple[int, ...]
     memory: int
@@ -55,7 +55,7 @@ class GpuShare(DeviceKind):
         return self._demand(class_.spec.containers) or None
 
     def _demand(self, containers: Iterable[ContainerResources]) -> int:
-        """The limits of all containers together, or of one init container if that is more."""
+        """The sum of the limits of all containers, or the largest limit of an init container."""
         total = largest = 0
         for container in containers:
             limit = whole_units(dict(container.limits).get(self._resource, 0))
@@ -88,7 +88,7 @@ class GpuShare(DeviceKind):
             fits = [i for i, used in enumerate(usage) if shape.memory - used.memory >= memory]
         else:
             memory, count = 0, request
-            # Volcano takes any idle cards; here it is the first ones.
+            # Volcano takes any idle cards; pumice takes the first ones.
             fits = [i for i, used in enumerate(usage) if not used.pods]
         if len(fits) < count:
             return None
@@ -101,7 +101,7 @@ class GpuShare(DeviceKind):
 
 
 def _read_shape(entry: NodeEntry) -> _Shape | None:
-    """The cards of a node; None without memory or number of them."""
+    """The cards of a node; None: it does not report their memory and number."""
     if entry.node is None:
         return None
     capacity = dict(entry.node.capacity)

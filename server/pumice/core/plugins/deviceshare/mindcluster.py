@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MOST_CARDS,
     Annotations,
@@ -23,7 +24,6 @@ from pumice.core.plugins.deviceshare.cards import (
     cards_with_use,
     plain_int,
     plain_ints,
-    whole_units,
     with_shares,
 )
 
@@ -31,17 +31,17 @@ CORES = "huawei.com/npu-core"
 _CHIP = "Ascend310P"
 _REAL = "huawei.com/AscendReal"
 _CHIPS = f"huawei.com/{_CHIP}"
-# Nodes about which the adapter reports data, by this prefix and the name.
+# The prefix of the names of nodes, in the data that the adapter reports.
 NODE_DATA = "npu/"
 _NODE_STATUS, _PRE_SEPARATE = "NodeStatus", "PreSeparate"
-# AI cpus of a chip by its AI cores.
+# The AI cpus of a chip, by its AI cores.
 _CPUS = {8: 7, 10: 7}
-# By number of groups on a chip: it takes no template with this many cores or more.
+# By the number of groups on a chip: templates with this many cores or more do not fit.
 _TOO_MANY_CORES = {3: 4, 4: 2}
 
 
 class Template(NamedTuple):
-    """A part of a chip. DVPP is the decoder for pictures and videos: yes, no, or null for either."""
+    """A part of a chip. DVPP, the decoder for pictures and videos, is yes, no, or null for either."""
 
     name: str
     cores: int
@@ -61,10 +61,11 @@ _TEMPLATES = {
         Template("vir04_4c_dvpp", 4, 4, "yes"),
     )
 }
-# What a pod gets instead where its template does not fit.
+# The template that a pod gets if its own does not fit.
 _SMALLER = {"vir02": "vir02_1c", "vir04": "vir04_3c"}
-# Of pods on a chip, as ``Usage.parts`` has it: the template, a slash, and the group of the chip or
-# one of these: its device plugin has not served the pod yet, and has been asked to.
+# ``Usage.parts`` has an entry for each pod on a chip: the template, a slash, and a group of the chip.
+# Before the device plugin has made the group, the entry has one of these instead: the pod was placed,
+# or the device plugin has been asked.
 _PLACED, _ASKED = "?", "!"
 
 
@@ -77,10 +78,10 @@ class _Shape:
 
 
 class MindClusterNpu(DeviceKind):
-    """Parts of chips that a node's device plugin makes when a pod starts."""
+    """Shares of chips, which the device plugin of a node divides when a pod starts."""
 
     name = "Ascend310P-vNPU"
-    # Its device plugin knows no locks.
+    # The device plugin uses no locks.
     lock = ""
     reason = "not enough AI cores on the NPUs of the node"
     has_facets = True
@@ -89,7 +90,7 @@ class MindClusterNpu(DeviceKind):
         self._data, self._keeps_free_chips = data, keeps_free_chips
 
     def request_of(self, class_: TaskClass) -> int | None:
-        """The AI cores of the first container that asks for some."""
+        """The AI cores of the first container that requests some."""
         containers = [c for c in class_.spec.containers if not c.init]
         if not any(CORES in dict(container.limits) for container in containers):
             return None
@@ -97,7 +98,7 @@ class MindClusterNpu(DeviceKind):
         return next((whole_units(amount) for amount in asked if amount), None)
 
     def facet_of(self, task: Task) -> tuple[bool, str] | None:
-        """Whether the pod prefers more cpus, and its wish for DVPP; None: no wishes."""
+        """Whether the pod prefers more cpus, and its wish for DVPP; None: it has no wishes."""
         labels = task.pod.labels
         wishes = (labels.get("vnpu-level") == "high", labels.get("vnpu-dvpp", "null"))
         return None if wishes == (False, "null") else wishes
@@ -118,7 +119,7 @@ class MindClusterNpu(DeviceKind):
         )
 
     def _chips(self, entry: NodeEntry) -> set[int]:
-        """The numbers of the chips that may be given out; none of a node that nothing is known of."""
+        """The numbers of the chips that can be used; none where nothing is known of the node."""
         known = self._data.get(f"{NODE_DATA}{entry.name}")
         if entry.node is None or _CHIPS not in known or known.get(_NODE_STATUS) == _PRE_SEPARATE:
             return set()
@@ -142,7 +143,7 @@ class MindClusterNpu(DeviceKind):
         while template is not None:
             chip = _chip_for(template, shape, usage)
             if chip is not None:
-                # The device plugin makes parts of one template at a time.
+                # The device plugin divides chips for one template at a time.
                 if _unserved(usage) - {template.name}:
                     return None
                 part = f"{template.name}/{_PLACED}"
@@ -193,7 +194,7 @@ def _chip_for(template: Template, shape: _Shape, usage: tuple[Usage, ...]) -> in
 
 
 def _joins(template: Template, used: Usage) -> bool:
-    """Whether the pods on a chip allow one more with this template."""
+    """Whether the pods on a chip allow a further pod with this template."""
     others = [part.rpartition("/") for part in used.parts]
     if any(group == _ASKED for _, _, group in others):
         return False
@@ -237,7 +238,7 @@ def _shape_of(entry: NodeEntry) -> _Shape | None:
 
 def _shares_of(task: Task, places: Mapping[str, int], shape: _Shape) -> Iterator[Share]:
     chips, name = _chips_of(task.annotations.get(CORES, ""))
-    # Without a template, or with an unknown one, it is a whole chip.
+    # Without a known template, the share is a whole chip.
     template = _TEMPLATES.get(name) or Template(name, shape.cores, shape.cpus)
     real = task.annotations.get(_REAL, "")
     group = real.rpartition("_")[2] if "_" in real else ""

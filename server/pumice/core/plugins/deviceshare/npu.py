@@ -39,13 +39,13 @@ from pumice.core.plugins.deviceshare.requests import (
 _MODE, _BY_CORES = "huawei.com/vnpu-mode", "hami-core"
 _NODE_SHARES_CORES = "hami-vnpu-core"
 _SECOND_NS = 1_000_000_000
-# Types whose cards are chosen within one network where all of them name theirs.
+# The cards of these types are chosen within one network, if all of them name their network.
 _NETWORKED = "Ascend910"
 _NETWORK_WEIGHT = 10
 
 
 class Npu(NamedTuple):
-    """One card: how many pods may share it, memory, cores, and the network it is in."""
+    """One card: the most pods that may share it, its memory and cores, and its network."""
 
     most_pods: int
     memory: int
@@ -54,7 +54,7 @@ class Npu(NamedTuple):
 
 
 class HamiNpu(DeviceKind):
-    """Shares of the NPUs of one type."""
+    """Shares NPUs of one type."""
 
     lock = "hami.io/mutex.lock"
     reason = "no ascend device available"
@@ -110,7 +110,7 @@ class HamiNpu(DeviceKind):
             memory = self._memory(asked, cards[order[0]].memory, by_cores=by_cores)
             if memory is None:
                 return None
-            # A card serves one container of a pod.
+            # A card serves only one container of a pod.
             free = (i for i in order if after[i] is usage[i])
             fits = [i for i in free if _fits(cards[i], usage[i], memory, asked.cores, by_cores)]
             if len(fits) < asked.number:
@@ -124,12 +124,12 @@ class HamiNpu(DeviceKind):
         return Taken(tuple(shares), tuple(after), score)
 
     def _memory(self, asked: ContainerRequest, card: int, *, by_cores: bool) -> int | None:
-        """The memory that a container gets of each card; None: such a part does not exist."""
+        """The memory that a container gets of each card; None: no part has this size."""
         memory = card if asked.memory is None else asked.memory
         if by_cores:
             return memory
         part = self._type.part_for(memory)
-        # Several cards are given out whole.
+        # Several cards are only given as whole cards.
         if part is None or (asked.number > 1 and part[0] != self._type.memory_allocatable):
             return None
         return part[0]
@@ -140,7 +140,7 @@ class HamiNpu(DeviceKind):
         return 100.0 if self._policy == SPREAD and card.memory and not used.pods else 0.0
 
     def _together(self, cards: Sequence[Npu], fits: list[int]) -> list[int]:
-        """The cards that fit, those of the networks with most of them first."""
+        """The cards that fit, ordered by the number of such cards in their network."""
         if not self._is_networked(cards):
             return fits
         counts = Counter(cards[index].network or 0 for index in fits)
@@ -191,7 +191,7 @@ def _fits(card: Npu, used: Usage, memory: int, cores: int, by_cores: bool) -> bo
         return False
     if total - used.cores < cores or (total == cores == WHOLE and used.pods):
         return False
-    # Where all cores are taken, a pod that asks for none gets none.
+    # A card whose cores are all taken does not serve a pod without a request for cores.
     return not (total and used.cores == total and not cores)
 
 

@@ -1,4 +1,4 @@
-"""The cards that a vGPU device plugin registers in an annotation of its node, and their MIG instances."""
+"""The cards that a device plugin registers in an annotation of its node, and their MIG instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIELDS = 6
 
 
 class Card(NamedTuple):
-    """One card: how many pods may share it, its memory, type, and sharing mode."""
+    """One card: the most pods that may share it, its memory, type and sharing mode."""
 
     most_pods: int
     memory: int
@@ -39,7 +39,7 @@ class Register(Generic[C]):
 
     @classmethod
     def of(cls, named: Sequence[tuple[str, C]]) -> Register[C] | None:
-        """None: there are no cards, too many, or two with one name."""
+        """Makes a register; None: there are no cards, too many, or two with the same name."""
         places = {name: place for place, (name, _) in enumerate(named)}
         if not named or len(places) != len(named) or len(named) > MOST_CARDS:
             return None
@@ -50,8 +50,8 @@ class Register(Generic[C]):
 def read_register(text: str, config: DeviceConfig) -> Register[Card] | None:
     """The cards in an annotation; None where there are none, or one has too few fields.
 
-    A number that cannot be read counts as 0. The mode of the last card is that of the node: MIG
-    where a geometry is known for the card, otherwise hami-core.
+    A number that cannot be read counts as 0. The mode of the node is that of its last card: MIG if a
+    geometry is known for the card, and hami-core otherwise.
     """
     parts = [part.split(",") for part in text.split(":") if "," in part]
     if ":" not in text or not parts or any(len(fields) < _FIELDS for fields in parts):
@@ -66,16 +66,16 @@ def read_register(text: str, config: DeviceConfig) -> Register[Card] | None:
     return Register.of(named)
 
 
-# Cards that are divided into instances of fixed sizes.
+# MIG instances: parts of a card with fixed sizes.
 
 
 def free_instance(
     geometries: Sequence[Geometry], parts: Sequence[str], memory: int
 ) -> tuple[str, int] | None:
-    """The smallest free instance with enough memory: how it is written, and its memory.
+    """The smallest free instance with enough memory, as annotations write it, and its memory.
 
-    A card with instances in use keeps the geometry that they are of. Otherwise the first geometry
-    with such an instance is taken.
+    A card with instances in use keeps their geometry. Otherwise the first geometry with such an
+    instance is used.
     """
     in_use = [_place(part) for part in parts]
     groups = {place[0] for place in in_use if place is not None}
@@ -96,7 +96,7 @@ def free_instance(
 
 
 def memory_of(geometries: Sequence[Geometry], part: str) -> int | None:
-    """The memory of an instance; None: it is of no known geometry."""
+    """The memory of an instance; None: its geometry is not known."""
     place = _place(part)
     for geometry in geometries:
         if place is not None and geometry.group == place[0]:

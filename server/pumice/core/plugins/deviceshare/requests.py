@@ -1,4 +1,4 @@
-"""What containers ask for of shared cards, and how their shares are written to annotations."""
+"""Requests of containers for shares of cards, and shares as annotations write them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.plugins.deviceshare.cards import THOUSAND, Taken, plain_int
+from pumice.core.model.quantities import THOUSAND
+from pumice.core.plugins.deviceshare.cards import Taken, plain_int
 from pumice.core.plugins.deviceshare.device_config import ResourceNames
 
-# The whole card, in hundredths.
+# A whole card, in percent.
 WHOLE = 100
-# A percentage that counts as none, as in Volcano.
+# As in Volcano, this percentage counts as not given.
 _NOT_GIVEN = 101 * THOUSAND
 _SHARE_FIELDS = 4
 
 
 class ContainerRequest(NamedTuple):
-    """What one container asks for: a number of cards, and its share of each."""
+    """The request of one container: a number of cards, and a share of each."""
 
     number: int
     # None: a percentage of the card's memory.
@@ -38,14 +39,14 @@ def requests_of(class_: TaskClass, names: ResourceNames) -> Requests | None:
         if not container.init
         and (request := _request(dict(container.limits), dict(container.requests), names))
     )
-    # A container that asks for no card gets none.
+    # Containers may request zero cards.
     return found if any(request.number for request in found) else None
 
 
 def _request(
     limits: Mapping[str, int], requests: Mapping[str, int], names: ResourceNames
 ) -> ContainerRequest | None:
-    """The request of a container; None without limits of card number or memory."""
+    """The request of a container; None: it has no limit for a number of cards or for memory."""
     if names.count in limits:
         count = _exact(limits[names.count])
     elif names.memory in limits:
@@ -62,7 +63,7 @@ def _request(
 
 
 def _exact(thousandths: int) -> int:
-    """A whole number; a fraction counts as nothing, as where Go reads no integer."""
+    """Whole units; a fraction counts as 0, as in Go, which reads no integer then."""
     return 0 if thousandths % THOUSAND else thousandths // THOUSAND
 
 

@@ -1,15 +1,17 @@
-"""vGPU: shares of memory and cores of cards that a node registers in an annotation."""
+"""vGPU: shares of memory and cores of cards that a node registers in an annotation.
+
+Annotations and labels of a pod say which of the cards it may get.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.node import Node
-from pumice.core.plugins.deviceshare.card_selector import CardSelector, groups_of, selector_of
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
@@ -51,10 +53,18 @@ _SECOND_NS = 1_000_000_000
 Rules = Sequence[Mapping[str, str]]
 # By card.
 Tenants = tuple[tuple[Tenant, ...], ...]
+_MODE = "volcano.sh/vgpu-mode"
+_USE_TYPE = "nvidia.com/use-gputype"
+_NO_TYPE = "nvidia.com/nouse-gputype"
+_USE_NAME = "volcano.sh/vgpu-use-gpuuuid"
+_NO_NAME = "volcano.sh/vgpu-nouse-gpuuuid"
+_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
+_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLICY))
 
 
 class VGpu(DeviceKind):
-    """Shares of cards by memory and cores; a policy says which cards are preferred."""
+    """Shares cards by memory and cores; the policy says which cards come first."""
 
     name = "hamivgpu"
     lock = "hamivgpu"
@@ -93,7 +103,7 @@ class VGpu(DeviceKind):
     def _register_of(self, node: Node) -> Register[Card] | None:
         """The cards of a node; None where it offers none, or they cannot be read."""
         offered, names = dict(node.allocatable), DEFAULT_DEVICES.vgpu
-        # These names count whatever the configuration says, as in Volcano.
+        # As in Volcano, the built-in names count here, even if the configuration has others.
         if not all(offered.get(name) for name in (names.count, names.cores, names.memory)):
             return None
         text = node.annotations.get("volcano.sh/node-vgpu-register", "")
@@ -115,7 +125,7 @@ class VGpu(DeviceKind):
         return found
 
     def with_pod(self, cards: NodeCards, task: Task, taken: Taken) -> NodeCards:
-        """The cards with one more pod on them."""
+        """The cards with a further pod on them."""
         shares = [share for container in taken.shares for share in container]
         usage = with_shares(cards.usage, shares)
         same = cards.all_usage is cards.usage
@@ -126,8 +136,8 @@ class VGpu(DeviceKind):
         return NodeCards(cards.shape, cards.names, usage, all_usage, tenants)
 
     def _tenant(self, task: Task, cards: Sequence[Card]) -> Tenant | None:
-        """The pod as a tenant; None where it does not matter who shares a card with it."""
-        # Rules are about cards that are shared by hami-core.
+        """The pod as a tenant; None: any pod may share a card with it."""
+        # Exclusive rules do not apply to cards in MIG mode.
         rules = self._rules if cards[-1].mode != MIG else ()
         tenant = Tenant(*groups_of(task, rules))
         return tenant if tenant.group or tenant.rules else None
@@ -177,7 +187,7 @@ class VGpu(DeviceKind):
         return range(len(usage) - 1, -1, -1)
 
     def _score(self, card: Card, used: Usage) -> float:
-        # With spread, Volcano looks for an unused card after it has put the pod there: none is.
+        # With spread, Volcano looks for an unused card after it has placed the pod, so that none is unused.
         return fullness(used, card.memory) if self._policy == BINPACK else 0.0
 
     def _fitting(
@@ -220,3 +230,81 @@ def _with_tenant(tenants: Tenants, tenant: Tenant, shares: Iterable[Share]) -> T
         own = tenant if share.memory or share.cores else Tenant("", tenant.rules)
         found[share.card] = tuple(sorted({*found[share.card], own}))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class CardSelector:
+    """The cards that a pod may get, by its annotations and labels; empty fields allow all cards."""
+
+    # None: not given.
+    mode: str | None = None
+    # None: not given. A list of types to use, even an empty one, overrides the list of types to avoid.
+    use_types: tuple[str, ...] | None = None
+    no_types: tuple[str, ...] | None = None
+    use_names: tuple[str, ...] = ()
+    no_names: tuple[str, ...] = ()
+    # No card with another pod of this group.
+    apart_from: str = ""
+    # No card with another pod that matches one of these rules.
+    rules: tuple[int, ...] = ()
+
+    def allows_type(self, card: Card) -> bool:
+        kind = card.type.upper()
+        if self.use_types is not None:
+            return any(word in kind for word in self.use_types)
+        return not any(word in kind for word in self.no_types or ())
+
+    def allows_name(self, name: str) -> bool:
+        if self.use_names and name not in self.use_names:
+            return False
+        return name not in self.no_names
+
+    def may_join(self, tenants: Sequence[Tenant]) -> bool:
+        """Whether the pod may share a card with these pods."""
+        return not any(
+            (self.apart_from and tenant.group == self.apart_from)
+            or any(rule in self.rules for rule in tenant.rules)
+            for tenant in tenants
+        )
+
+
+_NONE = CardSelector()
+
+
+def selector_of(task: Task, rules: Sequence[Mapping[str, str]]) -> CardSelector | None:
+    """The card selector of a pod; None: it takes any card."""
+    said = task.pod.annotations
+    if not rules and said.keys().isdisjoint(_KEYS):
+        return None
+    group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in said else ("", ())
+    selector = CardSelector(
+        mode=said.get(_MODE),
+        use_types=_words(said, _USE_TYPE),
+        no_types=_words(said, _NO_TYPE),
+        use_names=_names(said.get(_USE_NAME, "")),
+        no_names=_names(said.get(_NO_NAME, "")),
+        apart_from=group if said.get(_GROUP_POLICY) == SPREAD else "",
+        rules=matched,
+    )
+    return None if selector == _NONE else selector
+
+
+def groups_of(task: Task, rules: Sequence[Mapping[str, str]]) -> tuple[str, tuple[int, ...]]:
+    """The group of a pod, and the exclusive rules that it matches, by number."""
+    pod = task.pod
+    name = next((pod.annotations[key] for key in _GROUPS if pod.annotations.get(key)), "")
+    matched = tuple(
+        number
+        for number, rule in enumerate(rules)
+        if all(pod.labels.get(key) == value for key, value in rule.items())
+    )
+    return (f"{pod.namespace}/{name}" if name else "", matched)
+
+
+def _words(annotations: Mapping[str, str], key: str) -> tuple[str, ...] | None:
+    text = annotations.get(key)
+    return None if text is None else tuple(word for word in text.upper().split(","))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))

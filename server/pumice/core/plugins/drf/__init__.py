@@ -33,10 +33,10 @@ class DrfPlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        # By job id: its share of the cluster after so many moves of the session.
+        # Shares of jobs by id, and the number of moves of the session that they include.
         self._shares: Memo[str, float] = Memo(lambda job_id: self.share(self._held_by(job_id)))
         self._moves = 0
-        # What each task of a job asks for at least; tasks come and go between sessions only.
+        # By job id, the smallest request of its tasks, which change only between sessions.
         self._least: Memo[str, Resources] = Memo(
             lambda job_id: _least_request(session.jobs[job_id])
         )
@@ -80,7 +80,7 @@ class DrfPlugin:
         return self._shares[job.id]
 
     def _share_with(self, preemptor: Task) -> float:
-        """The share that the preemptor's job would have."""
+        """The share of the preemptor's job, with the preemptor placed."""
         return self.share(self._held_by(preemptor.job_id).clone().add(preemptor.request))
 
     def _share_without_one(self, job: Job) -> float:
@@ -90,7 +90,7 @@ class DrfPlugin:
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates whose jobs keep at least the share that the preemptor's job would have.
 
-        A candidate counts as gone for the ones after it, chosen or not: Volcano does the same.
+        As in Volcano, a candidate counts as evicted for the ones after it, even if it is no victim.
         """
         jobs = self._session.jobs
         if preemptor.job_id not in jobs:
@@ -122,7 +122,7 @@ class DrfPlugin:
     def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates without which their queue still comes after the reclaimer's queue.
 
-        Each is judged as if it were the only one, so that more than enough may be named.
+        Each is checked as if it were the only victim, so that there may be more victims than needed.
         """
         session = self._session
         job = session.jobs.get(reclaimer.job_id)
@@ -149,7 +149,7 @@ class DrfPlugin:
 
 
 def _least_request(job: Job) -> Resources:
-    """The smallest amount that any task asks for, resource by resource."""
+    """The smallest request among the tasks of a job, resource by resource."""
     least, last = None, None
     for task in job.index:
         if task.class_ is not last:

@@ -19,7 +19,7 @@ def path_of(queue: Queue) -> list[str]:
 
 
 def weights_of(queue: Queue) -> list[float]:
-    """A weight for each name of the path. What is missing, unreadable or below one is one.
+    """A weight for each name of the path; a missing, unreadable or smaller weight counts as 1.
 
     Volcano crashes when there are fewer weights than names.
     """
@@ -29,7 +29,7 @@ def weights_of(queue: Queue) -> list[float]:
 
 
 class _Node:
-    """A job, or all jobs under one name of the paths."""
+    """A node of the tree: a job, or all jobs below one name of the paths."""
 
     def __init__(self, name: str, parent: _Group | None) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class _Node:
         self.saturated = False
 
     def set_state(self, share: float, *, saturated: bool) -> None:
-        """The node's new state; its parent keeps count."""
+        """Sets the state of the node, and updates the counts of its parent."""
         before, was_saturated = self.share, self.saturated
         self.share, self.saturated = share, saturated
         if self.parent is not None:
@@ -59,7 +59,7 @@ class _Leaf(_Node):
         )
 
     def _is_saturated(self, demanding: frozenset[str]) -> bool:
-        """Whether it has all it requests of a resource, or requests an exhausted one."""
+        """Whether it has all that it requests of a resource, or requests an exhausted resource."""
         for name in self.allocated.names():
             wanted = self.request.get(name)
             if wanted and (self.allocated.get(name) >= wanted or name not in demanding):
@@ -70,8 +70,7 @@ class _Leaf(_Node):
 class _Group(_Node):
     """An inner node.
 
-    It keeps count of its children, so that only those that hold something have to be looked at
-    when one of them changes.
+    It counts its children, so that a change of one of them concerns only those that hold something.
     """
 
     def __init__(self, name: str, parent: _Group | None, weight: float) -> None:
@@ -79,7 +78,7 @@ class _Group(_Node):
         self.weight = weight
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[str, _Node] = {}
-        # Names of the children that have a share, in order: floats are added by name.
+        # Names of the children with a share, sorted, because the order of float additions matters.
         self._active: list[str] = []
         self._unsaturated = 0
 
@@ -95,7 +94,7 @@ class _Group(_Node):
             self._active.remove(child.name)
 
     def recompute(self, total: Resources) -> None:
-        """Unsaturated children count as if all had the smallest share among them."""
+        """Computes the state from the children; unsaturated ones are scaled to their smallest share."""
         children = [self.children[name] for name in self._active]
         smallest = min((c.share for c in children if not c.saturated), default=1.0)
         smallest = min(smallest, 1.0)
@@ -109,7 +108,7 @@ class _Group(_Node):
 
 
 class ShareTree:
-    """Shares and saturation of every node, brought up to date when queues are compared."""
+    """Shares and saturation of all nodes; updated when queues are compared."""
 
     def __init__(self, total: Resources) -> None:
         self._total = total
@@ -120,7 +119,7 @@ class ShareTree:
         self._demanding: frozenset[str] = frozenset()
 
     def add_job(self, job_id: str, queue: Queue, held: Resources, request: Resources) -> None:
-        """The first job under a name fixes the name's weight."""
+        """Adds a job; the first job below a name determines the weight of the name."""
         group = self._root
         for name, weight in list(zip(path_of(queue), weights_of(queue), strict=False))[1:]:
             child = group.children.get(name)
@@ -133,17 +132,17 @@ class ShareTree:
         self.set_held(job_id, held)
 
     def set_held(self, job_id: str, held: Resources) -> None:
-        """From now on the job holds this much."""
+        """Sets what a job holds."""
         leaf = self._jobs[job_id]
         self._taken.add(held).subtract(leaf.allocated)
         leaf.allocated = held.clone()
         self._changed[job_id] = leaf
 
     def compare(self, left: Queue, right: Queue) -> float:
-        """Negative: the left queue goes first.
+        """Compares two queues; negative: the left queue comes first.
 
-        A saturated one goes last, then the one with the larger share for its weight, level by
-        level from the root. Queues without a place are equal to all.
+        A saturated queue comes last, then the queue with the larger share for its weight, level by
+        level from the root. Queues that are not in the tree equal all others.
         """
         self._refresh()
         lefts, rights = path_of(left), path_of(right)
@@ -164,7 +163,7 @@ class ShareTree:
         return 0.0
 
     def _refresh(self) -> None:
-        """Updates what changed, or everything when a resource was exhausted or freed."""
+        """Updates the changed nodes, or all nodes after a resource was exhausted or freed."""
         demanding = frozenset(
             name for name in self._total.names() if self._taken.get(name) < self._total.get(name)
         )

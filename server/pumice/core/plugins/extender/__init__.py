@@ -1,12 +1,14 @@
 """extender: leaves decisions to an HTTP service.
 
-The engine makes no calls. A question without an answer keeps the task or job waiting, and is part
-of the session's result. The adapter asks the extender and reports the answer as data, which a later
-session uses.
+Each verb in the arguments is one hook: predicates and scores of nodes, victims, shares of queues,
+admission and readiness of jobs, and placements. The engine makes no calls. While a question has no
+answer, the task or job waits, and the question is part of the session's result. The adapter asks the
+extender and reports the answer as data, which a later session uses.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -15,17 +17,72 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import Arguments, PluginOptions
+from pumice.core.configuration import (
+    Argument,
+    Arguments,
+    Limit,
+    PluginOptions,
+    boolean,
+    duration,
+    text,
+    texts,
+)
 from pumice.core.model.fit import Refusal, refusals_by_row
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.extender.answers import EXTENDER, Answer, Answers
-from pumice.core.plugins.extender.arguments import ExtenderArguments
 from pumice.core.plugins.extender.bodies import job_body, node_body, queue_body, task_body
 from pumice.core.session.hooks import ABSTAIN, PERMIT, REJECT, EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
+
+_VERB = re.compile(r"extender\.(\w+)Verb")
+
+
+def _verb(point: str, meaning: str) -> Argument[str]:
+    return text(f"extender.{point}Verb", "", f"path that {meaning}")
+
+
+class ExtenderArguments(Arguments):
+    """The address of the service, and the paths of its verbs."""
+
+    url = text(
+        "extender.urlPrefix",
+        "",
+        "address of the extender",
+        Limit(pattern=r"https?://[^\s?#]+", form="an address such as http://host:port"),
+    )
+    timeout_ns = duration(
+        "extender.httpTimeout", "1s", "time for one answer", Limit(above=0, at_most=60)
+    )
+    ignorable = boolean(
+        "extender.ignorable", "continues without the extender when it fails", default=False
+    )
+    managed = texts(
+        "extender.managedResources", "only pods that ask for one of these concern the extender"
+    )
+    on_session_open = _verb("onSessionOpen", "receives jobs, nodes and queues when a session opens")
+    on_session_close = _verb("onSessionClose", "is called when a session ends")
+    predicate = _verb("predicate", "says whether a pod may use a node")
+    prioritize = _verb("prioritize", "scores nodes")
+    preemptable = _verb("preemptable", "says which pods preempt may evict")
+    reclaimable = _verb("reclaimable", "says which pods reclaim may evict")
+    queue_overused = _verb("queueOverused", "says whether a queue has reached its share")
+    job_enqueueable = _verb("jobEnqueueable", "says whether a job is admitted")
+    job_enqueued = _verb("jobEnqueued", "receives admitted jobs")
+    job_ready = _verb("jobReady", "says whether enough pods of a job are placed")
+    allocate = _verb("allocateFunc", "says whether a placement is allowed")
+    deallocate = _verb("deallocateFunc", "receives pods whose placement ends")
+
+    def verbs(self) -> dict[str, str]:
+        """The given paths, by the hook at which they are called."""
+        return {
+            found[1]: path
+            for key, value in self.items()
+            if (found := _VERB.fullmatch(key)) and (path := str(value).strip("/"))
+        }
+
 
 WAITING = "the extender has not answered yet"
 NOT_SCORED = "the extender has not scored the nodes"
@@ -35,7 +92,7 @@ _LARGEST_SCORE = 1e15
 
 
 class ExtenderPlugin:
-    """Asks an HTTP service at the points for which a verb is configured."""
+    """Asks an HTTP service at the hooks for which a verb is configured."""
 
     name: ClassVar[str] = EXTENDER
     arguments: ClassVar[type[Arguments]] = ExtenderArguments
@@ -51,8 +108,8 @@ class ExtenderPlugin:
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
         self._answers = Answers(session, self._url, self._verbs, self._timeout_ns)
-        # Jobs with a placement that the extender has not answered about; and jobs about all of whose
-        # pending tasks it was asked, so that a gang does not wait for one answer after the other.
+        # Jobs with a placement for which there is no answer yet; and jobs for which all pending tasks
+        # were asked about, so that a gang does not wait for one answer after the other.
         self._unanswered: set[str] = set()
         self._asked_whole: set[str] = set()
         if not self._url:
@@ -79,7 +136,7 @@ class ExtenderPlugin:
             if verb in self._verbs:
                 point[self.name] = function
         if "prioritize" in self._verbs:
-            # A task without scores waits.
+            # A task waits for its scores.
             hooks.task_predicate[self.name] = self._refusals
         if self.name in hooks.task_predicate:
             hooks.is_plain[self.name] = PlainRule(self._is_class_plain, lambda _: False)
@@ -98,7 +155,7 @@ class ExtenderPlugin:
         return self._answers.ask_again_ns
 
     def _is_class_plain(self, class_: TaskClass) -> bool:
-        """Whether the extender has nothing to do with the tasks of a class."""
+        """Whether the extender does not manage any resource of a class."""
         return bool(self._managed) and not self._managed.intersection(class_.request.names())
 
     def _session_body(self) -> Mapping[str, Any]:
@@ -114,7 +171,7 @@ class ExtenderPlugin:
         }
 
     def _problem(self, answer: Answer) -> str:
-        """Why the answer cannot be used; empty: it can, or its failure is ignored."""
+        """Why an answer cannot be used; empty: it can be used, or its failure is ignored."""
         if answer.is_pending:
             return WAITING
         return f"{FAILED}: {answer.error}" if answer.error and not self._ignorable else ""
@@ -140,7 +197,7 @@ class ExtenderPlugin:
         return refusals_by_row(refusals, len(self._table))
 
     def _rows_for(self, task: Task) -> Rows:
-        """The nodes that take the task as far as others are asked."""
+        """The nodes that are feasible by the other plugins."""
         view = self._session.view(task)
         return np.flatnonzero(view.open & view.fits_future)
 
@@ -161,7 +218,7 @@ class ExtenderPlugin:
                 self._prioritized(other, rows)
 
     def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
-        """Why the extender is against a node, and whether no eviction could change that."""
+        """Why the extender refuses a node, and whether no eviction could change that."""
         answer = self._answers.get(
             "predicate",
             f"{task.uid}/{self._table.names[row]}",
@@ -250,7 +307,7 @@ class ExtenderPlugin:
         counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
         answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
         if answer.error:
-            # As in Volcano: an extender that must not fail lets jobs start when it does.
+            # As in Volcano, jobs start when an extender fails that is not ignorable.
             return not self._ignorable
         return answer.body.get("status") is True
 
@@ -268,8 +325,8 @@ class ExtenderPlugin:
         key = f"{task.uid}/{task.node_name}"
         answer = self._answers.get("allocateFunc", key, lambda: {"task": task_body(task)})
         if answer.is_pending and not task.best_effort:
-            # The others of the gang are placed too, so that all are asked about; the job is not
-            # ready, so that none of it is decided.
+            # The rest of the gang is placed too, so that the extender is asked about all of it. The
+            # job is not ready meanwhile, so that nothing is bound.
             self._unanswered.add(task.job_id)
             return None
         return self._problem(answer) or answer.text("errorMessage") or None
@@ -281,7 +338,7 @@ class ExtenderPlugin:
 
 
 def _number(value: object) -> float:
-    """A score; 0 for what is none."""
+    """A score; a value that is not a number, or is too large, counts as 0."""
     is_score = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_score and abs(value) < _LARGEST_SCORE else 0.0  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Questions to an extender, and what is known of its answers."""
+"""Questions to an extender, and its answers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pumice.core.session.hooks import ABSTAIN
 from pumice.core.session.session import Session
 
 EXTENDER = "extender"
-# An answer counts for so long, and is asked for again after half of it.
+# The age up to which an answer counts. At half of it the question is asked again.
 MAX_AGE_SECONDS = 60.0
-# A session asks no more, and no question has a longer body.
+# The most questions of a session, and the longest body of a question.
 MAX_QUESTIONS = 1_000
 MAX_BODY = 1024 * 1024
-# When an answer has not come, it is asked for again.
+# The time after which a question without an answer is asked again.
 _ASK_AGAIN_NS = 5 * 10**9
 _NS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response of the extender; without a body where it has not answered yet, or failed."""
+    """An answer of the extender; it has no body if it is pending, or the extender failed."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
-    # Why it failed.
+    # Why the extender failed.
     error: str = ""
     is_pending: bool = False
 
@@ -39,7 +39,7 @@ class Answer:
 
     @property
     def vote(self) -> int:
-        """The status as a vote; the extender abstains without a number."""
+        """The status as a vote; a status that is not a number counts as an abstention."""
         value = self.body.get("status")
         return value if type(value) is int else ABSTAIN
 
@@ -49,12 +49,12 @@ _PENDING = Answer(is_pending=True)
 
 
 class Answers:
-    """The answers that the adapter has reported; questions without an answer are asked."""
+    """The answers that the adapter has reported, and the questions of this session."""
 
     def __init__(
         self, session: Session, url: str, verbs: Mapping[str, str], timeout_ns: int
     ) -> None:
-        """``verbs`` has the path of each point."""
+        """``verbs`` has the path of each hook."""
         self._session = session
         self._url, self._verbs, self._timeout_ns = url, verbs, timeout_ns
         self._data = session.data(EXTENDER)
@@ -62,11 +62,11 @@ class Answers:
 
     @property
     def ask_again_ns(self) -> int | None:
-        """When questions of this session should be asked again; None: there were none."""
+        """When the questions of this session are asked again; None: there are none."""
         return self._session.now_ns + _ASK_AGAIN_NS if self._asked else None
 
     def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer:
-        """The answer to a question, which is asked if the answer is pending or old."""
+        """The answer to a question; asks the question if the answer is pending or old."""
         name = f"{self._verbs[verb]}/{key}"
         values = self._data.get(name)
         time = values.get("time")
@@ -78,12 +78,12 @@ class Answers:
         return _PENDING if was_asked else _TOO_LONG
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
-        """Tells the extender something; what it answers has no effect."""
+        """Tells the extender something; its answer has no effect."""
         name = f"{self._verbs[verb]}/{self._session.number}/{key}"
         self.ask(verb, name, body, needs_answer=False)
 
     def ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
-        """Whether the question could be asked, now or in a later session."""
+        """Asks a question, now or in a later session; false: the question is too long."""
         questions = self._session.questions
         if name in self._asked or len(questions) >= MAX_QUESTIONS:
             return True

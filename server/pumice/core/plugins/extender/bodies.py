@@ -1,6 +1,6 @@
-"""Requests to an extender: objects under the names that Volcano's have in JSON.
+"""Bodies of requests to an extender: objects with the names of Volcano's JSON.
 
-Pods, PodGroups and queues are there as far as scheduling reads them.
+They have the fields of pods, PodGroups and queues that scheduling reads.
 """
 
 from __future__ import annotations

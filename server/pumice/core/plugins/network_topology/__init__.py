@@ -1,4 +1,8 @@
-"""network-topology-aware: keeps a job within a domain of the network, and packs domains."""
+"""network-topology-aware: keeps a job within a domain of the network, and packs domains.
+
+The gradients are the domains in which a job or sub-job may be placed, tier by tier. Domains are
+scored by how full they would be, and nodes by how near they are to the other tasks.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,7 @@ from pumice.core.configuration import (
 )
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import CPU, MEMORY, Resources
-from pumice.core.plugins.network_topology.amounts import DomainAmounts
-from pumice.core.plugins.network_topology.nodes import NodeCloseness, TierScores
+from pumice.core.plugins.network_topology.scores import DomainAmounts, NodeCloseness, TierScores
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import CandidateTerms, DomainScore, Parts, PlainRule
@@ -33,7 +36,7 @@ _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
 class NetworkTopologyArguments(Arguments):
-    """Weights of scores, and limits of the search."""
+    """The weights of the scores, and the limits of the search."""
 
     weight = integer("weight", 1, "weight of the scores", _NOT_NEGATIVE)
     cpu = integer("hypernode.binpack.cpu", 1, "weight of cpu", _NOT_NEGATIVE)
@@ -63,7 +66,7 @@ class NetworkTopologyArguments(Arguments):
     )
 
     def weights(self) -> dict[str, int]:
-        """The weight of each resource that counts; cpu and memory have arguments of their own."""
+        """The weight of each resource that counts."""
         others = {name: self.resource_weights[name] for name in self.resources}
         return {**others, CPU: self.cpu, MEMORY: self.memory}
 
@@ -87,7 +90,7 @@ class NetworkTopologyAwarePlugin:
         self._amounts = DomainAmounts(session, self._arguments.weights())
         self._closeness = NodeCloseness(session)
         self._tier_scores = TierScores(session, self._amounts, self._arguments.fading)
-        # By sub-job, and by class: the same object, so that its tasks are scored alike.
+        # One object for each sub-job and class, so that tasks with the same scores are recognized.
         self._near_terms = Memo[SubJob, tuple[CandidateTerm, ...]](
             lambda part: (FollowingTerm(partial(self._closeness.scores, part), self._factor),)
         )
@@ -104,7 +107,7 @@ class NetworkTopologyAwarePlugin:
         hooks.is_plain[self.name] = PlainRule(self._is_class_plain, self._is_plain)
         hooks.handlers.append(EventHandler.counting(self._amounts.change))
 
-    # Which domains a job may be placed in.
+    # The domains in which a job may be placed.
 
     def _job_gradient(self, job: Job, start: str, for_evicting: bool) -> list[list[str]]:
         topology = self._session.topology
@@ -127,10 +130,10 @@ class NetworkTopologyAwarePlugin:
     def _gradients(
         self, limit: int, occupied: str, start: str, minimum: Resources, *, for_evicting: bool
     ) -> list[list[str]]:
-        """The domains at or below the start, the lowest tier first; for evictions the highest.
+        """The domains at or below the start, the lowest tier first; for evictions the highest tier.
 
-        Where the job occupies a domain, only those below the highest allowed ancestor of that
-        domain. Where it occupies none, only those that have enough for the minimum.
+        If the job occupies a domain, these are the domains below the highest allowed ancestor of that
+        domain. Otherwise they are the domains with room for the minimum.
         """
         tree = self._tree
         root = self._root(limit, occupied, start)
@@ -148,7 +151,7 @@ class NetworkTopologyAwarePlugin:
         return self._for_evicting(gradients) if for_evicting else gradients
 
     def _root(self, limit: int, occupied: str, start: str) -> str:
-        """The domain in which the search begins; empty: none contains the occupied one."""
+        """The domain in which the search begins; empty: there is none."""
         if not occupied:
             return start
         highest = ""
@@ -170,7 +173,7 @@ class NetworkTopologyAwarePlugin:
         for domains in reversed(gradients):
             if left <= 0:
                 break
-            # Volcano keeps the last ones where there are too many.
+            # Of too many domains, Volcano keeps the last ones.
             result.append(domains[-left:])
             left -= len(result[-1])
         return result
@@ -178,7 +181,7 @@ class NetworkTopologyAwarePlugin:
     # Scores.
 
     def _domain_scores(self, sub_job: SubJob, names: Sequence[str]) -> Scores:
-        # Tasks that are placed already count twice, as in Volcano.
+        # As in Volcano, tasks that are already placed count twice.
         return self._amounts.fullness(sub_job.index.total_request, names)
 
     def _later_scores(self, parts: Parts, names: Sequence[str]) -> Scores:
@@ -186,7 +189,7 @@ class NetworkTopologyAwarePlugin:
         return self._amounts.later_fullness(requests, names)
 
     def _terms(self, task: Task) -> tuple[CandidateTerm, ...]:
-        """What is added to the scores of nodes; nothing where all of them get the same."""
+        """The terms of the score of nodes; none where all nodes get the same score."""
         if not self._has_domains or self._is_plain(task):
             return ()
         sub_job = self._session.sub_job_of(task)
@@ -195,7 +198,7 @@ class NetworkTopologyAwarePlugin:
         return self._full_terms[task.class_]
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
-        # Without HyperNodes all nodes get the same.
+        # Without HyperNodes all nodes get the same score.
         return None if self._has_domains else True
 
     def _is_plain(self, task: Task) -> bool:

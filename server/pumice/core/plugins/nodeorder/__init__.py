@@ -1,4 +1,8 @@
-"""nodeorder: Kubernetes' own scores, weighted."""
+"""nodeorder: Kubernetes' scores of nodes, weighted.
+
+The scores are those for idle, used and balanced resources, node affinity, taints, images,
+affinity between pods, and topology spread.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ from typing import ClassVar
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Arguments, Limit, PluginOptions, integer
 from pumice.core.model.memo import Memo
-from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
-from pumice.core.plugins.nodeorder.preferences import ImageLocality, NodePreferences
+from pumice.core.plugins.nodeorder.preferences import (
+    ImageLocality,
+    InterPodPreferences,
+    NodePreferences,
+)
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.feasibility.terms import AmountScore
@@ -23,7 +30,7 @@ _NOT_NEGATIVE = Limit(
 
 
 class NodeOrderArguments(Arguments):
-    """Weights of scores. A weight of 0 switches a score off; below 0 it counts against a node."""
+    """Weights of scores. A weight of 0 switches a score off; a negative weight inverts it."""
 
     least = integer("leastrequested.weight", 1, "weight of idle cpu and memory", _NOT_NEGATIVE)
     most = integer("mostrequested.weight", 0, "weight of cpu and memory in use", _NOT_NEGATIVE)
@@ -38,7 +45,7 @@ class NodeOrderArguments(Arguments):
 
 
 class NodeOrderPlugin:
-    """Adds up scores of 0 to 100, each times its weight; whole numbers at every step."""
+    """Sums scores from 0 to 100, each times its weight; all steps are in whole numbers."""
 
     name: ClassVar[str] = "nodeorder"
     arguments: ClassVar[type[Arguments]] = NodeOrderArguments
@@ -81,7 +88,7 @@ class NodeOrderPlugin:
         return terms if spread is None else (*terms, spread)
 
     def _amount_score(self, class_: TaskClass) -> AmountScore:
-        """Least, most and balanced allocation by their weights; cards count only if asked for."""
+        """The term for idle, used and balanced resources; GPUs count only if the class requests some."""
         request, cards = class_.request, max(class_.request.get(GPU), 0)
         milli_cpu, memory = class_.spec.scored_amounts()
         return AmountScore(

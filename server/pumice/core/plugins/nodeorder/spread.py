@@ -23,29 +23,29 @@ _TermKey = tuple[TaskClass, str, tuple[SpreadConstraint, ...], tuple[bool, ...]]
 
 
 class SpreadPreferences:
-    """The spread of each task: by its own constraints, or by those of its Services and controller."""
+    """Spreads each task by its own constraints, or by defaults for its Services and controller."""
 
     def __init__(self, session: Session, weight: int) -> None:
         self._session = session
         self._weight = weight
         self._selectors = session.cache.workload_selectors
         self._soft, self._columns = Memo(_soft), Memo(session.labels.column)
-        # By class, namespace, constraints, and which of them count the task itself; and the terms by
-        # default, by class, namespace, selector, and whether it selects the task itself.
+        # Terms by class, namespace, constraints, and which of them count the task itself; and default
+        # terms by class, namespace, selector, and whether the selector selects the task itself.
         self._terms = Memo(self._make)
         self._defaults = Memo(self._make_default)
         self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
         nobody = np.zeros(len(session.table), dtype=np.int32)
         self._nobody = PodTally(PodQuestion(None, _COUNTS_NONE, alive=True), nobody)
-        # Nodes whose pods count, by class and the policies of a constraint.
+        # The nodes whose pods count, by class and the policies of a constraint.
         self._included: dict[tuple[TaskClass, bool, bool], Mask] = {}
 
     def has_no_effect_on(self, class_: TaskClass) -> bool:
-        """Whether no task of the class is to be spread, by its own constraints or by default."""
+        """Whether no task of the class is spread, neither by constraints nor by default."""
         return not class_.spec.spread_constraints and not self._selectors
 
     def term(self, task: Task) -> EvenSpread | None:
-        """The same object for tasks that are spread in the same way; None: it is not spread."""
+        """The term of a task, shared by tasks that are spread in the same way; None: it is not spread."""
         pod, class_ = task.pod, task.class_
         if not class_.spec.spread_constraints:
             selector = self._selectors.selector_for(pod)
@@ -53,7 +53,7 @@ class SpreadPreferences:
                 return None
             namespace, itself = pod.namespace, selector.matches(pod.labels)
             if self._session.pods.selects_none(selector):
-                # All tasks of the class without pods to be spread from have one term.
+                # The selector selects no pod on a node; all such tasks of the class share one term.
                 namespace, selector = "", _COUNTS_NONE
             return self._defaults[class_, namespace, selector, itself]
         constraints = self._soft[class_]
@@ -74,7 +74,7 @@ class SpreadPreferences:
         class_, namespace, constraints, counted = key
         column = self._columns.__getitem__
         keyed = self._everywhere
-        # Nodes without all the keys are left out, except by the defaults.
+        # Nodes that lack a key are left out, except with the defaults.
         if class_.spec.spread_constraints:
             for constraint in constraints:
                 keyed = keyed & column(constraint.topology_key).present
@@ -91,7 +91,7 @@ class SpreadPreferences:
         return EvenSpread(self._weight, keyed, tuple(parts))
 
     def _counted(self, class_: TaskClass, constraint: SpreadConstraint, keyed: Mask) -> Mask:
-        """Nodes whose pods count; the same array where constraints are alike."""
+        """The nodes whose pods count; one array for constraints with the same policies."""
         key = (class_, constraint.honor_node_affinity, constraint.honor_node_taints)
         included = self._included.get(key)
         if included is None:

@@ -1,4 +1,8 @@
-"""numa-aware: nodes whose kubelet would align the cpus of a pod, and those that need fewer NUMA nodes."""
+"""numa-aware: refuses nodes whose kubelet could not align the cpus of a pod.
+
+Of the others, it prefers nodes where the cpus of the pod touch fewer NUMA nodes. When a pod is placed,
+it plans the cpus that the kubelet would give it, so that later pods do not count on them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,7 @@ from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
-from pumice.core.plugins.numa_aware.alignment import SINGLE
-from pumice.core.plugins.numa_aware.layout import write_cpus
+from pumice.core.plugins.numa_aware.alignment import SINGLE, write_cpus
 from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores
@@ -32,7 +35,7 @@ class NumaAwareArguments(Arguments):
 
 
 class NumaAwarePlugin:
-    """Gives Guaranteed pods cpus as the kubelet would, and refuses nodes where it would not."""
+    """Plans the cpus of Guaranteed pods as the kubelet would, and refuses nodes where it would not."""
 
     name: ClassVar[str] = "numa-aware"
     arguments: ClassVar[type[Arguments]] = NumaAwareArguments
@@ -59,21 +62,21 @@ class NumaAwarePlugin:
         )
         hooks.handlers.append(EventHandler(self._allocated, None, self._allocated_many))
 
-    # What pods ask for.
+    # Requests.
 
     def _concerns(self, class_: TaskClass) -> bool:
         return self._questions[class_] is not None
 
     def _is_scored(self, class_: TaskClass) -> bool:
-        """Whether candidates can differ in the NUMA nodes that a pod's cpus touch."""
+        """Whether the number of NUMA nodes that a pod's cpus touch can differ between nodes."""
         question = self._questions[class_]
         if question is None or question.policy in ("", "none"):
             return False
-        # One container on a single NUMA node touches one, everywhere.
+        # One container with the policy single-numa-node touches one NUMA node, wherever it is.
         pinned = sum(1 for count in question.counts if count)
         return pinned > 1 or (pinned == 1 and question.policy != SINGLE)
 
-    # Over nodes.
+    # Predicates and scores.
 
     def _refusals(self, class_: TaskClass, _facet: object, rows: NodeRows) -> list[Refusal]:
         question = self._questions[class_]
@@ -93,7 +96,7 @@ class NumaAwarePlugin:
         return self._cpus.most(number, question, count)
 
     def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
-        """The fewer NUMA nodes, the better; relative to the candidate that needs most."""
+        """The fewer NUMA nodes, the better; relative to the candidate that needs the most."""
         question = self._questions[task.class_]
         if question is None or not self._is_scored(task.class_):
             return None
@@ -109,7 +112,7 @@ class NumaAwarePlugin:
         question = self._questions[task.class_]
         if row is None or question is None or task.status not in _TAKES:
             return None
-        # The state is that of the node with the task on it, which was given no cpus yet.
+        # In this state the task is on the node already, but has no cpus yet.
         number = self._cpus.number(row)
         cpus = self._cpus.answers[number, question].cpus
         if cpus:
@@ -124,7 +127,7 @@ class NumaAwarePlugin:
 
 
 def _question_of(class_: TaskClass) -> Question | None:
-    """None: the pods of the class are not Guaranteed, and get no cpus of their own."""
+    """The question of a class; None: its pods are not Guaranteed, and get no exclusive cpus."""
     spec = class_.spec
     if not spec.guaranteed:
         return None

@@ -1,25 +1,147 @@
-"""The NUMA nodes that a container is aligned to, whether the kubelet would admit it, and its cpus.
+"""The cpus that the kubelet would give a container, and whether it would admit the container.
 
-Cpus are picked as the kubelet's cpu manager picks them, with the changes that Volcano made to it.
+Cpus are chosen as by the kubelet's cpu manager, with the changes that Volcano made to it. Sets of
+cpus are integers, with a bit for each cpu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-from pumice.core.plugins.numa_aware.layout import Layout, bits, numbers_in
+from pumice.core.model.topology import NumaCpu, NumaTopology
 
+# The largest number in a cpu list; a larger one is a mistake.
+MAX_CPU = 4096
+# The kubelet aligns to at most this many NUMA nodes.
+MAX_NUMA_NODES = 8
 # Go sorts up to this many elements by insertion.
 _INSERTION_LIMIT = 12
-# What cores are compared by: cpus taken on their socket, free ones there, free ones on the core,
-# the socket, the core.
+# Cores are compared by the taken cpus of their socket, its free cpus, the free cpus of the core, the
+# socket, and the core.
 _CoreKey = tuple[int, int, int, int, int]
+BEST_EFFORT, RESTRICTED, SINGLE = "best-effort", "restricted", "single-numa-node"
+_STRICT = (RESTRICTED, SINGLE)
+
+
+def bits(numbers: Iterable[int]) -> int:
+    result = 0
+    for number in numbers:
+        result |= 1 << number
+    return result
+
+
+def numbers_in(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, the lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@lru_cache(maxsize=16_384)
+def read_cpus(text: str) -> int | None:
+    """Reads a cpu list such as ``0-3,8``; None: it cannot be read."""
+    found = 0
+    for part in text.split(",") if text else ():
+        first, dash, last = part.partition("-")
+        ends = [first, last] if dash else [first, first]
+        if not all(
+            end.isascii() and end.isdigit() and len(end) <= len(str(MAX_CPU)) for end in ends
+        ):
+            return None
+        low, high = int(ends[0]), int(ends[1])
+        if high < low or high > MAX_CPU:
+            return None
+        found |= (1 << (high + 1)) - (1 << low)
+    return found
+
+
+def write_cpus(mask: int) -> str:
+    return ",".join(str(cpu) for cpu in numbers_in(mask))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The cpus of a node, and the policies of its kubelet; equal nodes share a layout."""
+
+    cpus: tuple[NumaCpu, ...]
+    static: bool
+    # The policy of the topology manager.
+    policy: str
+    # Whether the resource cpu is listed.
+    has_cpus: bool
+    # Cpus that the kubelet keeps for itself.
+    reserved_count: int
+
+    @cached_property
+    def all(self) -> int:
+        return bits(cpu.cpu for cpu in self.cpus)
+
+    @cached_property
+    def by_numa(self) -> dict[int, int]:
+        return self._by("numa")
+
+    @cached_property
+    def by_socket(self) -> dict[int, int]:
+        return self._by("socket")
+
+    @cached_property
+    def by_core(self) -> dict[int, int]:
+        """By the number of the core; cores of different sockets with the same number count as one."""
+        return self._by("core")
+
+    def _by(self, part: str) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for cpu in self.cpus:
+            number = getattr(cpu, part)
+            found[number] = found.get(number, 0) | 1 << cpu.cpu
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def socket_of(self) -> dict[int, int]:
+        return {cpu.cpu: cpu.socket for cpu in self.cpus}
+
+    @cached_property
+    def cpus_per_socket(self) -> int:
+        return len(self.cpus) // max(len(self.by_socket), 1)
+
+    @cached_property
+    def cpus_per_core(self) -> int:
+        cores = {(cpu.socket, cpu.core) for cpu in self.cpus}
+        return len(self.cpus) // max(len(cores), 1)
+
+    def numa_count(self, cpus: int) -> int:
+        """How many NUMA nodes a set of cpus touches."""
+        return sum(1 for mask in self.by_numa.values() if mask & cpus)
+
+
+_shared_layout = lru_cache(maxsize=1024)(Layout)
+
+
+def layout_of(topology: NumaTopology) -> Layout | None:
+    """The layout; None: a cpu occurs twice or is out of range, or there are too many NUMA nodes."""
+    numbers = [cpu.cpu for cpu in topology.cpus]
+    parts = [n for cpu in topology.cpus for n in (cpu.cpu, cpu.numa, cpu.socket, cpu.core)]
+    if len(set(numbers)) != len(numbers) or any(not 0 <= n <= MAX_CPU for n in parts):
+        return None
+    if len({cpu.numa for cpu in topology.cpus}) > MAX_NUMA_NODES:
+        return None
+    reserved = dict(topology.reserved).get("cpu", 0)
+    return _shared_layout(
+        tuple(sorted(topology.cpus, key=lambda cpu: cpu.cpu)),
+        topology.policies.get("CPUManagerPolicy") == "static",
+        topology.policies.get("TopologyManagerPolicy", ""),
+        "cpu" in topology.resources,
+        -(-reserved // 1000),
+    )
 
 
 def take(layout: Layout, available: int, count: int) -> int | None:
-    """So many of the available cpus, close together; None: there are too few."""
+    """Chooses ``count`` of the available cpus, close together; None: there are too few."""
     if count < 1:
         return 0
     free = available & layout.all
@@ -40,14 +162,17 @@ def take(layout: Layout, available: int, count: int) -> int | None:
 
 
 def _sockets(layout: Layout, free: int, _taken: int) -> Iterator[int]:
-    """The free cpus of sockets. Volcano finds free sockets by comparing their numbers with cpus'."""
+    """The free cpus of each socket. As in Volcano, a socket counts if the cpu of its number is free."""
     for socket, cpus in layout.by_socket.items():
         if cpus & free and free >> socket & 1:
             yield cpus & free
 
 
 def _cores(layout: Layout, free: int, _taken: int) -> Iterator[int]:
-    """The free cpus of cores, from the socket with the fewest. Numbers are compared as above."""
+    """The free cpus of each core, the socket with the fewest cores first.
+
+    As in Volcano, a core counts if the cpu of its number is free.
+    """
     found = []
     for socket, cpus in layout.by_socket.items():
         here = cpus & free
@@ -83,7 +208,7 @@ def _single(layout: Layout, free: int, taken: int) -> Iterator[int]:
 
 
 def _sorted(keys: list[_CoreKey]) -> list[_CoreKey]:
-    """The order of cores. Volcano's comparison is not transitive: the result depends on the sort algorithm."""
+    """The order of cores. Volcano's comparison is not transitive, so that the algorithm matters."""
     if len(keys) > _INSERTION_LIMIT:
         return sorted(keys, key=lambda key: (-key[0], *key[1:]))
     result = list(keys)
@@ -99,26 +224,22 @@ def _is_before(left: _CoreKey, right: _CoreKey) -> bool:
     return left[0] > right[0] or any(left[part] < right[part] for part in range(1, 5))
 
 
-BEST_EFFORT, RESTRICTED, SINGLE = "best-effort", "restricted", "single-numa-node"
-_STRICT = (RESTRICTED, SINGLE)
-
-
 class Hint(NamedTuple):
-    """Some NUMA nodes, as bits of their numbers."""
+    """A set of NUMA nodes, with a bit for each, and whether the kubelet prefers it."""
 
     nodes: int
     preferred: bool
 
 
 class Alignment(NamedTuple):
-    """The cpus of a pod; or the number of the first container that is not admitted."""
+    """The cpus of a pod, or the number of the first container that is not admitted."""
 
     cpus: int
     refused: int = -1
 
 
 def align(layout: Layout, free: int, requests: tuple[int, ...]) -> Alignment:
-    """Places one container after the other; requests are whole cpus, 0: none are pinned."""
+    """Aligns one container after the other; requests are in cpus, and 0 pins none."""
     reserved = take(layout, layout.all, layout.reserved_count) or 0
     pinned = 0
     for number, count in enumerate(requests):
@@ -154,7 +275,10 @@ def _is_better(hint: Hint, best: Hint) -> bool:
 
 
 def _hints(layout: Layout, available: int, count: int) -> list[Hint]:
-    """Sets of NUMA nodes with enough free cpus; the smallest that could ever do are preferred."""
+    """The sets of NUMA nodes with enough free cpus.
+
+    Sets are preferred that are as small as the smallest set with enough cpus, free or not.
+    """
     nodes = list(layout.by_numa)
     smallest = len(nodes)
     found = []
@@ -171,7 +295,7 @@ def _hints(layout: Layout, available: int, count: int) -> list[Hint]:
 
 
 def _pin(layout: Layout, available: int, count: int, hint: Hint) -> int:
-    """Cpus of the chosen NUMA nodes first, then of any; none where there are too few."""
+    """Chooses cpus of the given NUMA nodes first, then of others; none if there are too few."""
     aligned = 0
     for node in numbers_in(hint.nodes):
         aligned |= layout.by_numa[node] & available

@@ -1,4 +1,4 @@
-"""The free cpus of nodes, and what pods would get of them, computed once for equal nodes."""
+"""The free cpus of nodes, and the cpus that a pod would get, computed once for equal nodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.memo import Memo
 from pumice.core.model.topology import NumaTopology
-from pumice.core.plugins.numa_aware.alignment import BEST_EFFORT, RESTRICTED, SINGLE, align
-from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
+from pumice.core.plugins.numa_aware.alignment import (
+    BEST_EFFORT,
+    RESTRICTED,
+    SINGLE,
+    Layout,
+    align,
+    bits,
+    layout_of,
+    numbers_in,
+    read_cpus,
+)
 from pumice.core.session.feasibility.rows import NodeRows
 
 CPUS = "pumice.sh/numa-cpus"
@@ -25,12 +34,12 @@ UNUSABLE = "numa info cannot be used"
 _ALIGNED = (BEST_EFFORT, RESTRICTED, SINGLE)
 
 _NO_COUNTS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-# The layout and the free cpus of a node; None: nothing is known of it.
+# The layout and the free cpus of a node; None: nothing is known of the node.
 State = tuple[Layout | None, int] | None
 
 
 class Question(NamedTuple):
-    """What a pod asks for: its own policy, and whole cpus by container with their names."""
+    """The request of a pod: its policy, and the number of cpus and the name of each container."""
 
     policy: str
     counts: tuple[int, ...]
@@ -40,7 +49,7 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """The cpus of a pod on a node, or why it gets none."""
 
-    # Empty: it gets the cpus; none, where the kubelet assigns none to it.
+    # Empty: the pod fits; it has no cpus if the kubelet assigns none.
     reason: str = ""
     cpus: int = 0
     numa_count: int = 0
@@ -56,14 +65,14 @@ class CpuStates(StateNumbers[State]):
         self.answers = Memo[tuple[int, Question], Answer](
             lambda key: _answer(self._values[key[0]], key[1])
         )
-        # By question: NUMA nodes by number of the state.
+        # By question: the number of NUMA nodes, by number of the state.
         self._counts: dict[Question, NDArray[np.int64]] = {}
 
     def number(self, row: int) -> int:
         return self._number_of(self._states.of(row))
 
     def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
-        """The states of rows, with the pods that count as placed there."""
+        """The numbers of the states of rows, with the pods that count as placed there."""
         return self._numbers_ahead(
             rows.index, rows.ahead, lambda number, count: self._after(number, question, count)
         )
@@ -77,18 +86,18 @@ class CpuStates(StateNumbers[State]):
         return number
 
     def most(self, number: int, question: Question, count: int) -> int:
-        """How many more pods a state takes, counted up to a number."""
+        """How many further pods fit into a state, up to ``count``."""
         found, at = 0, number
         while found < count and not self.answers[at, question].reason:
             after = self._after(at, question, 1)
             if after == at:
-                # A pod that takes no cpus of its own leaves room for any number of them.
+                # Any number of pods without exclusive cpus fit.
                 return count
             found, at = found + 1, after
         return found
 
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
-        """By row, the NUMA nodes that the pod's cpus touch."""
+        """By row, the number of NUMA nodes that the pod's cpus touch."""
         numbers, known = self.numbers_of(rows), self._counts.get(question, _NO_COUNTS)
         new = range(len(known), len(self._values))
         if new:
@@ -98,7 +107,7 @@ class CpuStates(StateNumbers[State]):
         return known[numbers]
 
     def place(self, row: int, number: int, cpus: int) -> None:
-        """Sets the state of a node after a pod in a state of that number was given cpus."""
+        """Sets the state of a node, after a pod got cpus in the state with this number."""
         state = self._values[number]
         if state is not None:
             self._states.update(row, (state[0], state[1] & ~cpus))
@@ -122,7 +131,7 @@ def _answer(state: State, question: Question) -> Answer:
 
 
 def _is_aligned(layout: Layout | None) -> bool:
-    """Whether the kubelet aligns pods that say nothing about it; so it may if nothing is known."""
+    """Whether the kubelet aligns pods without a policy; if the layout is unknown, it may."""
     return layout is None or (layout.static and layout.policy in _ALIGNED)
 
 
@@ -141,7 +150,7 @@ def _why_not(state: State, policy: str) -> str:
 
 
 def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEntry], State]:
-    """Makes the state of a node from its topology and the cpus that its pods were given."""
+    """Returns a function that reads the state of a node: its topology, and the cpus of its pods."""
     known: dict[str, tuple[NumaTopology, Layout | None, int | None]] = {}
 
     def read(entry: NodeEntry) -> State:
@@ -158,7 +167,7 @@ def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEn
         planned = 0
         for task in entry.tasks.values():
             text = task.annotations.get(CPUS)
-            # Once the kubelet has given it cpus, the topology shows them as taken.
+            # After the kubelet has given cpus to the pod, the topology shows them as taken.
             if text and task.uid not in topology.pod_allocations:
                 planned |= read_cpus(text) or 0
         return (layout, _without(layout, free, planned))
@@ -167,10 +176,9 @@ def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEn
 
 
 def _without(layout: Layout, free: int, planned: int) -> int:
-    """The free cpus without those that pods will get.
+    """The free cpus without those that are planned for pods.
 
-    The kubelet may have given planned cpus to other pods; the pods they were meant for will get as
-    many others.
+    The kubelet may have given planned cpus to other pods. Then as many other cpus are left out.
     """
     left, short = free & ~planned, 0
     if not planned & ~free:

@@ -1,4 +1,9 @@
-"""predicates: Kubernetes' filters."""
+"""predicates: Kubernetes' filters.
+
+Filters of nodes alone are evaluated once for each task class. Filters about pods, volumes and devices
+are evaluated for each task that they concern; a task that none of them concerns is plain. When a task
+is placed, its volumes and devices are reserved, and it enters Kubernetes' view of the node.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +82,7 @@ class PredicatesArguments(Arguments):
 
 
 class _Concerns(NamedTuple):
-    """Which filters, apart from node filters, concern a class."""
+    """The filters, beside node filters, that concern a class."""
 
     ports: bool
     pod_affinity: bool
@@ -97,9 +102,9 @@ class PredicatesPlugin:
         self._on = PredicatesArguments(options.arguments)
         # By class.
         self._concerns = Memo(self._find_concerns)
-        # By uid: refusals by affinity and by spread when the task's predicates were last prepared.
+        # By uid: the refusals by affinity and by spread, from when the task was last prepared.
         self._frozen: dict[str, tuple[list[Refusal], list[Refusal]]] = {}
-        # Tasks whose volumes or devices could not be taken: they never came into Kubernetes' view.
+        # Tasks whose volumes or devices could not be reserved; they are not in Kubernetes' view.
         self._refused: set[str] = set()
 
     def open(self, session: Session) -> None:
@@ -110,7 +115,7 @@ class PredicatesPlugin:
         )
         self._cache = EquivalenceCache(self._node_filters) if self._on.caches else None
         self._pods = InterPodAffinity(session)
-        # Whether pods on nodes had anti-affinity when the session opened, and it is checked.
+        # Whether anti-affinity is checked, and some pods on nodes had it when the session opened.
         self._checks_existing = self._on.pod_affinity and session.pods.had_anti_affinity is not None
         self._spread = TopologySpread(session)
         self._limits = VolumeLimits(session)
@@ -141,7 +146,7 @@ class PredicatesPlugin:
         )
         self._moves.keeps_kube_view = True
 
-    # What there is to look at.
+    # The filters that concern a task.
 
     def _find_concerns(self, class_: TaskClass) -> _Concerns:
         spec, on = class_.spec, self._on
@@ -161,9 +166,9 @@ class PredicatesPlugin:
         return None if self._checks_existing else True
 
     def _prepare_first(self, tasks: Sequence[Task]) -> int:
-        """Prepares tasks of a class that nothing concerns but anti-affinity of pods on nodes.
+        """Prepares tasks that only anti-affinity of pods on nodes can concern.
 
-        It ends at the first that this anti-affinity concerns, and returns how many came before.
+        It stops at the first task that it does concern, and returns the number of tasks before.
         """
         if not self._checks_existing:
             return len(tasks)
@@ -186,7 +191,7 @@ class PredicatesPlugin:
         return None
 
     def _pre_filter(self, task: Task) -> Iterator[tuple[str, str | None]]:
-        """The filters that may refuse a task everywhere, with Kubernetes' names, and why they do."""
+        """Kubernetes' names of the filters that can refuse a task on all nodes, and why they do."""
         yield "NodeAffinity", self._node_filters.why_not_anywhere(task.class_.spec)
         if self._cache is not None:
             self._cache.consider(task)
@@ -202,10 +207,10 @@ class PredicatesPlugin:
             yield "DynamicResources", self._claims.why_not_anywhere(task)
 
     def _freeze(self, task: Task) -> None:
-        """Counts pods for affinity and spread.
+        """Evaluates affinity and spread for a task.
 
-        Kubernetes does it once, before nodes are looked at: evictions on the way to a placement
-        change neither.
+        Kubernetes counts pods once, before it filters nodes, so that evictions for the task do not
+        change the result.
         """
         concerns = self._concerns[task.class_]
         objected = concerns.pod_affinity or self._meets_anti_affinity(task)
@@ -217,7 +222,7 @@ class PredicatesPlugin:
             self._frozen.pop(task.uid, None)
 
     def _of_class(self, class_: TaskClass, _facet: object) -> Iterable[Refusal]:
-        # With the cache, pods of one class may get different answers: each is asked for itself.
+        # With the cache, pods of one class may get different results, so that each is evaluated.
         return () if self._cache is not None else self._node_filters.refusals(class_)
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
@@ -251,7 +256,7 @@ class PredicatesPlugin:
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
         return self._claims.scores(task, rows) if self._concerns[task.class_].claims else None
 
-    # Kubernetes' view of the nodes, and what placements take.
+    # Placements.
 
     def _allocated(self, task: Task) -> str | None:
         concerns = self._concerns[task.class_]
@@ -263,13 +268,12 @@ class PredicatesPlugin:
         return problem
 
     def _allocated_many(self, tasks: list[Task]) -> None:
-        """Plain tasks take nothing, and the session puts them into Kubernetes' view itself."""
+        """Does nothing: plain tasks reserve nothing, and the session adds them to Kubernetes' view."""
 
     def _reserve(self, task: Task) -> str | None:
         """Reserves volumes and devices; a text: they are not available.
 
-        Volcano reserves for the node in the pod's spec, which pipelining does not fill in: a task
-        that waits for room takes none.
+        As in Volcano, nothing is reserved for a pipelined task, whose spec has no node yet.
         """
         concerns, is_allocated = self._concerns[task.class_], task.status is TaskStatus.ALLOCATED
         row = self._session.table.row_of(task.node_name) if is_allocated else None

@@ -1,13 +1,19 @@
-"""Searches devices for claims on one node, as Kubernetes' structured allocator does."""
+"""Searches devices for claims on one node, like Kubernetes' structured allocator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from pumice.core.cache.device_capacity import consumed_capacity
-from pumice.core.cache.device_catalog import DeviceCatalog, PooledDevice
+from pumice.core.cache.device_catalog import (
+    CounterId,
+    DeviceCatalog,
+    DeviceId,
+    PooledDevice,
+    consumed_capacity,
+)
 from pumice.core.model.devices import (
     AllocatedDevice,
     DeviceAllocation,
@@ -17,18 +23,16 @@ from pumice.core.model.devices import (
     DeviceSubRequest,
     ResourceClaim,
 )
-from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, TaintEffect
-from pumice.core.plugins.predicates.device_supply import DevicesInUse, DeviceSupply
+from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 TOO_LONG = "the search for devices takes too many steps"
-# Devices of one claim, as in Kubernetes.
+# The most devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
 # Maximum number of alternatives of one request, for their score.
 MAX_ALTERNATIVES = 8
-# Devices that the search for one pod on one node may try.
+# The most devices that the search for one pod on one node tries.
 MAX_STEPS = 20_000
-_REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -36,17 +40,18 @@ Classes = Callable[[str], DeviceClass | None]
 
 
 class UndecidedError(Exception):
-    """The search cannot say whether devices can be allocated; the text says why."""
+    """The search cannot decide whether devices can be allocated; the text says why."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """A request of a claim, and during the search its chosen alternative and devices."""
+    """A request of a claim, with the alternative, its count and the devices of the search so far."""
 
     claim: ResourceClaim
     request: DeviceRequest
     alternatives: Sequence[DeviceSubRequest]
     chosen: int = -1
+    count: int = 0
     devices: list[PooledDevice] = field(default_factory=list)
 
     @property
@@ -61,7 +66,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The devices of each claim, and how good the chosen alternatives are."""
+    """The devices of each claim, and the score of the chosen alternatives."""
 
     allocations: tuple[tuple[str, DeviceAllocation], ...]
     score: int
@@ -84,7 +89,7 @@ class Allocator:
         self._steps = 0
 
     def find(self, claims: Sequence[ResourceClaim], now_ns: int) -> Found | None:
-        """None: there are too few devices. Raises UndecidedError."""
+        """The devices of all claims; None: there are too few. Raises UndecidedError."""
         items = [
             _Item(claim, request, [request.exactly] if request.exactly else request.first_available)
             for claim in claims
@@ -100,41 +105,30 @@ class Allocator:
         return Found(allocations, score)
 
     def _solve(self, items: list[_Item], place: int) -> bool:
+        """Chooses devices for the request at a place, and for all requests after it."""
         if place == len(items):
             return True
         item = items[place]
-        for number in range(len(item.alternatives)):
-            item.chosen = number
-            if self._try(items, place):
+        for number, wanted in enumerate(item.alternatives):
+            item.chosen, item.count = number, wanted.count
+            matching = list(self._matching(wanted))
+            if wanted.takes_all:
+                matching = [d for d in matching if self._supply.has_capacity(wanted, d)]
+                # All devices are at least one.
+                item.count = max(len(matching), 1)
+            if self._choose(items, place, matching, 0):
                 return True
         item.chosen = -1
-        return False
-
-    def _try(self, items: list[_Item], place: int) -> bool:
-        item = items[place]
-        matching = list(self._matching(item.sub_request))
-        if not item.sub_request.takes_all:
-            return self._choose(items, place, matching, 0)
-        matching = [d for d in matching if self._supply.has_capacity(item.sub_request, d)]
-        done: list[PooledDevice] = []
-        for device in matching:
-            if not self._take(items, item, device):
-                break
-            done.append(device)
-        if done and len(done) == len(matching) and self._solve(items, place + 1):
-            return True
-        for device in reversed(done):
-            self._put_back(item, device)
         return False
 
     def _choose(
         self, items: list[_Item], place: int, matching: list[PooledDevice], start: int
     ) -> bool:
-        """Takes as many devices as the request wants; where the first ones fail, later ones."""
+        """Takes as many devices as the request wants; if the first ones fail, tries later ones."""
         item = items[place]
-        if len(item.devices) == item.sub_request.count:
+        missing = item.count - len(item.devices)
+        if not missing:
             return self._solve(items, place + 1)
-        missing = item.sub_request.count - len(item.devices)
         for number in range(start, len(matching) - missing + 1):
             if self._take(items, item, matching[number]):
                 if self._choose(items, place, matching, number + 1):
@@ -143,7 +137,7 @@ class Allocator:
         return False
 
     def _matching(self, wanted: DeviceSubRequest) -> Iterator[PooledDevice]:
-        """Devices that the class and the request select; used ones too."""
+        """The devices that the class and the request select, also those in use."""
         known = self._classes(wanted.device_class_name)
         selectors = (*(known.selectors if known is not None else ()), *wanted.selectors)
         for device in self._devices:
@@ -205,7 +199,7 @@ def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
 
 
 def _share_id(*parts: str) -> str:
-    """A UUID for a part of a device; one request of a claim has at most one part of it."""
+    """A UUID for a share of a device; one request of a claim has at most one share of it."""
     text = sha256("/".join(parts).encode()).hexdigest()
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
@@ -214,7 +208,7 @@ def _is_tolerated(wanted: DeviceSubRequest, device: PooledDevice) -> bool:
     return all(
         any(toleration.tolerates(mark.taint) for toleration in wanted.tolerations)
         for mark in device.device.taints
-        if mark.taint.effect in _REPELLING
+        if mark.taint.repels
     )
 
 
@@ -253,3 +247,92 @@ def _node_terms(devices: Sequence[PooledDevice], node: str) -> tuple[NodeSelecto
     if not labels and not fields:
         return None
     return (NodeSelectorTerm(tuple(labels), tuple(fields)),)
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesInUse:
+    """The devices that claims have as a whole, and their parts of shared devices."""
+
+    whole: frozenset[DeviceId] = frozenset()
+    # Device, capacity and amount; without a capacity, the share takes none.
+    parts: tuple[tuple[DeviceId, str, int], ...] = ()
+
+    def __or__(self, other: DevicesInUse) -> DevicesInUse:
+        return DevicesInUse(self.whole | other.whole, self.parts + other.parts)
+
+    def __sub__(self, other: DevicesInUse) -> DevicesInUse:
+        left = Counter(self.parts) - Counter(other.parts)
+        return DevicesInUse(self.whole - other.whole, tuple(left.elements()))
+
+
+class DeviceSupply:
+    """The devices in use, and those that a search has taken."""
+
+    def __init__(
+        self, catalog: DeviceCatalog, devices: Iterable[PooledDevice], used: DevicesInUse
+    ) -> None:
+        self._used = used.whole
+        self._taken: set[DeviceId] = set()
+        # For shared devices: the number of shares, and the amounts taken of each capacity.
+        self._sharers = Counter[DeviceId]()
+        self._parts: defaultdict[DeviceId, Counter[str]] = defaultdict(Counter)
+        for id_, name, amount in used.parts:
+            self._sharers[id_] = 1
+            self._parts[id_][name] += amount
+        self._left = self._count_left(catalog, devices)
+
+    def _count_left(
+        self, catalog: DeviceCatalog, devices: Iterable[PooledDevice]
+    ) -> dict[CounterId, int]:
+        """What is left of the counters that devices of this node consume."""
+        wanted = {counter for device in devices for counter, _ in device.consumes}
+        left = {counter: catalog.counters.get(counter, 0) for counter in wanted}
+        for id_ in [*self._used, *self._sharers] if wanted else ():
+            used = catalog.by_id.get(id_)
+            for counter, amount in used.consumes if used is not None else ():
+                if counter in left:
+                    left[counter] -= amount
+        return left
+
+    def has(self, wanted: DeviceSubRequest, device: PooledDevice) -> bool:
+        """Whether the request can have the device, or a part of it, now."""
+        if not wanted.admin_access and not self._is_free(device):
+            return False
+        return self.has_capacity(wanted, device)
+
+    def _is_free(self, device: PooledDevice) -> bool:
+        if device.id in self._used or device.id in self._taken:
+            return False
+        # The shares of a device consume its counters once.
+        return bool(self._sharers[device.id]) or all(
+            self._left.get(counter, 0) >= amount for counter, amount in device.consumes
+        )
+
+    def has_capacity(self, wanted: DeviceSubRequest, device: PooledDevice) -> bool:
+        amounts = consumed_capacity(wanted, device.device, device.id[0])
+        if amounts is None:
+            return False
+        parts, capacity = self._parts[device.id], device.device.capacity
+        return all(parts[name] + a <= capacity[name].value for name, a in amounts.items())
+
+    def change(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
+        """Takes a device (1), or puts it back (-1)."""
+        if device.device.allows_sharing:
+            self._change_parts(wanted, device, sign)
+        elif not wanted.admin_access:
+            change = self._taken.add if sign > 0 else self._taken.discard
+            change(device.id)
+            self._change_counters(device, -sign)
+
+    def _change_parts(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
+        before = self._sharers[device.id]
+        self._sharers[device.id] += sign
+        # The first share consumes the counters, and the last one puts them back.
+        if not before or not before + sign:
+            self._change_counters(device, -sign)
+        for name, amount in (consumed_capacity(wanted, device.device, device.id[0]) or {}).items():
+            self._parts[device.id][name] += sign * amount
+
+    def _change_counters(self, device: PooledDevice, sign: int) -> None:
+        for counter, amount in device.consumes:
+            self._left[counter] += sign * amount

@@ -1,8 +1,9 @@
-"""Volume binding: which volumes the claims of a pod have, could get or could have provisioned."""
+"""Volume binding: finds volumes for the claims of a pod, or nodes where they can be provisioned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -12,9 +13,14 @@ from pumice.core.cache.storage import VolumeReservation
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import VolumeChoice
 from pumice.core.model.fit import Mask, Refusal
-from pumice.core.model.storage import PersistentVolumeClaim, VolumePhase
+from pumice.core.model.selectors import NodeSelectorTerm
+from pumice.core.model.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumePhase,
+)
 from pumice.core.plugins.predicates.volume_filters import not_owner
-from pumice.core.plugins.predicates.volume_supply import VolumeSupply
 from pumice.core.session.session import Session
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -22,24 +28,26 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_Choice = tuple[PersistentVolumeClaim, NDArray[np.intp]]
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Which volumes each node could give to the claims of a task; masks are by row."""
+    """The volumes that the claims of a task would get on each node; masks are by row."""
 
     node_conflict: Mask
     no_volume: Mask
     nothing_to_bind: Mask
     no_space: Mask
-    # Claims in the order of choosing, each with the number of the volume it would get by row;
-    # -1 where one has to be provisioned.
+    # The claims in the order of the choice, each with the number of its volume by row; -1: a volume
+    # has to be provisioned.
     choices: list[tuple[PersistentVolumeClaim, NDArray[np.intp]]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
 
 class VolumeBinding:
-    """Plans volume bindings over all nodes at once; reserved volumes are not available to later plans."""
+    """Plans volume bindings for all nodes at once; plans do not use reserved volumes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -47,7 +55,7 @@ class VolumeBinding:
         self._supply = VolumeSupply(session)
         self._last: tuple[str, int, _Plan] | None = None
 
-    # Before nodes are looked at.
+    # Before nodes are filtered.
 
     def why_not_anywhere(self, task: Task) -> str | None:
         for volume, claim in self._session.cache.storage.claims_of(task.pod):
@@ -77,14 +85,14 @@ class VolumeBinding:
         plan = self._plan(task)
         of_bound = {NODE_CONFLICT: plan.node_conflict, NO_VOLUME: plan.no_volume}
         of_unbound = {NOTHING_TO_BIND: plan.nothing_to_bind, NO_SPACE: plan.no_space}
-        # Empty: nodes without such a reason.
+        # An empty reason stands for the nodes without one.
         of_bound[""] = ~(plan.node_conflict | plan.no_volume)
         of_unbound[""] = ~(plan.nothing_to_bind | plan.no_space)
         refusals = []
         for (first, one), (second, two) in product(of_bound.items(), of_unbound.items()):
             rows = one & two
             if (first or second) and rows.any():
-                # Kubernetes names a missing volume last.
+                # Kubernetes reports a missing volume last.
                 order = (second, first) if first == NO_VOLUME else (first, second)
                 reason = ", ".join(filter(None, order))
                 refusals.append(Refusal(reason, rows, unresolvable=True))
@@ -104,7 +112,7 @@ class VolumeBinding:
         return plan
 
     def _check_bound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
-        """Refuses nodes for the first bound claim that they cannot serve."""
+        """Refuses nodes by the first bound claim whose volume they cannot use."""
         asked = np.ones(len(self._session.table), dtype=np.bool_)
         for claim in claims:
             volume = self._session.cache.storage.volumes.get(claim.volume_name)
@@ -176,3 +184,143 @@ class VolumeBinding:
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.volume_name) and claim.bind_completed
+
+
+class VolumeSupply:
+    """The free volumes, and the nodes where volumes can be provisioned, in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._reached: dict[str, Mask | None] = {}
+
+    def waits(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the claim is unbound and waits for its first consumer."""
+        storage_class = self._class_of(claim)
+        return (
+            not claim.volume_name
+            and storage_class is not None
+            and storage_class.wait_for_first_consumer
+        )
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        return self._session.cache.storage.classes.get(claim.storage_class_name or "")
+
+    def reached_by(self, volume: PersistentVolume) -> Mask | None:
+        """The nodes from which the volume can be used; None: all."""
+        if volume.node_terms is None:
+            return None
+        if volume.name not in self._reached:
+            # As in Kubernetes, only labels count, and a term with fields alone matches every node.
+            mask = np.zeros(len(self._session.table), dtype=np.bool_)
+            for term in volume.node_terms:
+                if term.label_requirements:
+                    labels = NodeSelectorTerm(term.label_requirements)
+                    mask |= self._session.labels.matches_term(labels)
+                elif term.field_requirements:
+                    mask[:] = True
+            self._reached[volume.name] = mask
+        return self._reached[volume.name]
+
+    @cached_property
+    def _by_class(self) -> dict[str, list[PersistentVolume]]:
+        """The volumes of each class, the smallest first, then by name."""
+        by_class: dict[str, list[PersistentVolume]] = {}
+        volumes = self._session.cache.storage.volumes
+        for volume in sorted(volumes, key=lambda v: (v.capacity_bytes, v.name)):
+            by_class.setdefault(volume.storage_class_name, []).append(volume)
+        return by_class
+
+    def match(
+        self,
+        claim: PersistentVolumeClaim,
+        asked: Mask,
+        earlier: list[_Choice],
+        numbers: dict[str, int],
+    ) -> NDArray[np.intp]:
+        """By row, the number of the volume that the claim would get; -1: none.
+
+        It does not get a volume that an earlier claim of the pod would get on the node.
+        """
+        chosen = np.full(len(asked), -1, dtype=np.intp)
+        mine: list[PersistentVolume] = []
+        free: list[PersistentVolume] = []
+        for volume in self._by_class.get(claim.storage_class_name or "", ()):
+            owner = self._owner(volume)
+            if not _suits(volume, claim):
+                continue
+            if owner is not None:
+                if owner[0] == claim.key and owner[1] in ("", claim.uid):
+                    mine.append(volume)
+            elif _is_free_for(volume, claim):
+                free.append(volume)
+        left = asked.copy()
+        # A claim can only get the volume that is reserved for it, if there is one.
+        for volume in mine[:1] or free:
+            number = numbers.setdefault(volume.name, len(numbers))
+            reached = self.reached_by(volume)
+            here = left if reached is None else left & reached
+            for _, rows in earlier:
+                here = here & (rows != number)
+            chosen[here] = number
+            left = left & ~here
+            if not left.any():
+                break
+        return chosen
+
+    def _owner(self, volume: PersistentVolume) -> tuple[str, str] | None:
+        taken = self._session.cache.storage.ledger.get(volume.name)
+        if taken is not None:
+            return taken.claim_key, taken.claim_uid
+        return (volume.claim_key, volume.claim_uid) if volume.claim_key else None
+
+    def why_not_made(self, claim: PersistentVolumeClaim, asked: Mask) -> tuple[Mask, Mask]:
+        """The given nodes where no volume can be provisioned, and those with too little storage."""
+        nowhere = np.zeros(len(asked), dtype=np.bool_)
+        storage_class = self._class_of(claim)
+        if storage_class is None or storage_class.provisioner in ("", _NO_PROVISIONER):
+            return asked, nowhere
+        unfit = nowhere
+        if storage_class.allowed_topologies:
+            allowed = self._session.labels.matches_any(storage_class.allowed_topologies)
+            unfit = asked & ~allowed
+        room = self._room(claim, storage_class)
+        full = nowhere if room is None else asked & ~unfit & ~room
+        return unfit, full
+
+    def _room(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask | None:
+        """Nodes with enough storage capacity for the claim; None: the driver publishes none."""
+        cache = self._session.cache
+        driver = cache.storage.csi_drivers.get(storage_class.provisioner)
+        if driver is None or not driver.publishes_capacity or not claim.request_bytes:
+            return None
+        room = np.zeros(len(self._session.table), dtype=np.bool_)
+        for capacity in cache.storage.capacities:
+            # If a maximum size of volumes is published, it counts instead of the free capacity.
+            largest = capacity.maximum_volume_bytes
+            largest = largest if largest >= 0 else capacity.capacity_bytes
+            is_of_class = capacity.storage_class_name == storage_class.name
+            if not is_of_class or largest < claim.request_bytes:
+                continue
+            if capacity.node_selector is not None:
+                reached = np.ones(len(room), dtype=np.bool_)
+                for requirement in capacity.node_selector.requirements:
+                    reached &= self._session.labels.matches(requirement)
+                room |= reached
+        return room
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        volume.capacity_bytes >= claim.request_bytes
+        and volume.block_mode == claim.block_mode
+        and volume.attributes_class_name == claim.attributes_class_name
+        and not volume.terminating
+    )
+
+
+def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        volume.phase is VolumePhase.AVAILABLE
+        and (claim.selector is None or claim.selector.matches(volume.labels))
+        and all(mode in volume.access_modes for mode in claim.access_modes)
+    )

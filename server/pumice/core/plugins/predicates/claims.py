@@ -1,4 +1,4 @@
-"""Resource claims of pods: which nodes can give their devices, and the devices that they get."""
+"""Resource claims of pods: the nodes that can serve them, and the devices that they get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.device_catalog import DeviceCatalog, DeviceId
-from pumice.core.cache.extended_resources import ExtendedClaim, claim_name
+from pumice.core.cache.devices import ExtendedClaim, claim_name
 from pumice.core.cache.tasks import Task
 from pumice.core.cel import compiled
 from pumice.core.model.devices import (
@@ -24,22 +24,22 @@ from pumice.core.model.memo import Memo, Versioned
 from pumice.core.plugins.predicates.allocator import (
     CANNOT_ALLOCATE,
     Allocator,
+    DevicesInUse,
     Found,
     UndecidedError,
 )
-from pumice.core.plugins.predicates.device_supply import DevicesInUse
 from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"
 CANNOT_WAIT = "pod with unallocated resource claims cannot wait for room on a node"
 _FULL = 100
 
-# What claims ask for, and the devices in use that matter: equal ones have equal results.
+# All that the result of a search depends on: the claims, and the devices in use.
 _Key = tuple[object, ...]
 
 
 class DeviceClaims:
-    """Allocates devices for claims over all nodes; what was reserved is not given out again."""
+    """Finds devices for claims on all nodes; reserved devices are in use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -53,7 +53,7 @@ class DeviceClaims:
         self._reach = Memo(self._reached_by)
         self._plan: tuple[str, int, list[Found | str]] | None = None
 
-    # Before nodes are looked at.
+    # Before nodes are filtered.
 
     def why_not_anywhere(self, task: Task) -> str | None:
         for wanted in task.pod.spec.resource_claims:
@@ -100,7 +100,7 @@ class DeviceClaims:
                 return f"selector {selector!r} cannot be evaluated: {found}"
         return None
 
-    # Over nodes.
+    # Predicates and scores.
 
     def refusals(self, task: Task) -> list[Refusal]:
         claims = self._devices.claims_of(task)
@@ -118,7 +118,7 @@ class DeviceClaims:
         return [found, *refusals_by_row(refused, len(table))]
 
     def scores(self, task: Task, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Earlier alternatives are better; None where no claim has alternatives."""
+        """Scores nodes by the alternatives that claims get; None: no claim has alternatives."""
         claims = self._devices.claims_of(task)
         if not any(r.first_available for c in claims if c.allocation is None for r in c.requests):
             return None
@@ -129,7 +129,7 @@ class DeviceClaims:
         return np.array(shares, dtype=np.float64)
 
     def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str]:
-        """By row, the devices of the claims that are not allocated; a text: it cannot be decided."""
+        """By row, the devices of the claims without an allocation; a text says why there are none."""
         known = self._plan
         if known is not None and known[:2] == (task.uid, self._ledger.version):
             return known[2]
@@ -178,7 +178,7 @@ class DeviceClaims:
         return self._devices.catalog()
 
     def _reached_by(self, number: int) -> Mask:
-        """The nodes that reach a device of several nodes."""
+        """The nodes that reach a shared device."""
         device = self.catalog.shared[number]
         if device.node_terms is None:
             return np.full(len(self._session.table), device.all_nodes)
@@ -187,7 +187,7 @@ class DeviceClaims:
     # Extended resources that stand for devices.
 
     def _claims_by_row(self, task: Task) -> Callable[[int], ExtendedClaim | None]:
-        """By row, the claim for the extended resources that are devices on that node."""
+        """By row, the claim for the extended resources that stand for devices on that node."""
         columns = self._columns(task)
         if not columns:
             return lambda _row: None
@@ -199,7 +199,7 @@ class DeviceClaims:
         return lambda row: claim_of[tuple(by_devices[:, row])] if by_devices[:, row].any() else None
 
     def _has_idle(self, task: Task) -> Mask:
-        """Nodes with enough of the extended resources; devices are searched on these only."""
+        """The nodes with enough of the extended resources; only these are searched."""
         table, columns = self._session.table, list(self._columns(task).values())
         needs = table.vector(task.class_)[columns]
         fits: Mask = np.logical_and.reduce(table.idle[columns] >= needs[:, None], axis=0)
@@ -212,14 +212,14 @@ class DeviceClaims:
         return {name: column for name, column in found.items() if column is not None}
 
     def _left_over(self, task: Task) -> DevicesInUse:
-        """The devices of a claim that an earlier attempt to bind the pod left: it may have them."""
+        """The devices of a claim that a failed bind of the pod has left; the pod can use them."""
         claim = self._devices.claims.get(f"{task.pod.namespace}/{claim_name(task.pod)}")
         if claim is None or claim.owner_uid != task.uid or claim.allocation is None:
             return _NO_DEVICES
         return _in_use_by_node([claim.allocation], lambda _device: "").get("", _NO_DEVICES)
 
     def _in_use(self) -> dict[str, DevicesInUse]:
-        """Devices in use by node; those of several nodes are under an empty name."""
+        """The devices in use by node; shared devices are under an empty name."""
         by_id = self.catalog.by_id
 
         def node_of(device: AllocatedDevice) -> str:
@@ -254,7 +254,7 @@ class DeviceClaims:
         return None
 
     def why_not_pipelined(self, task: Task) -> str | None:
-        """As in Volcano, a pod cannot wait for room on a node before its claims are allocated."""
+        """Why a task cannot be pipelined: as in Volcano, its claims must be allocated before."""
         waits = any(claim.allocation is None for claim in self._devices.claims_of(task))
         return CANNOT_WAIT if waits else None
 

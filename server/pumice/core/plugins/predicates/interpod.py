@@ -26,25 +26,25 @@ def has_required_terms(spec: PodSpec) -> bool:
 
 
 class InterPodAffinity:
-    """Makes masks of the counts that the session keeps."""
+    """Evaluates required terms with the pod counts of the session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Tasks that had nothing to check once. Volcano never takes the mark away within a
-        # session, even if something to check has come up since.
+        # Tasks that had nothing to check once. As in Volcano, they stay marked for the session, even
+        # if there is something to check later.
         self._skipped: set[str] = set()
         # By class and namespace.
         self._tallies = Memo(self._count)
 
     def consider(self, task: Task) -> None:
-        """Marks, before nodes are filtered, a task that has nothing to check."""
+        """Marks a task that has nothing to check, before nodes are filtered."""
         if not has_required_terms(task.class_.spec) and not self._objections(task):
             self._skipped.add(task.uid)
 
     def skips_first(self, tasks: Sequence[Task]) -> int:
-        """Marks tasks without required terms that have nothing to check, up to the first that has.
+        """Marks tasks without required terms up to the first that has something to check.
 
-        Returns how many these are.
+        Returns the number of marked tasks.
         """
         meets_no_anti_affinity, labels = self._session.pods.meets_no_anti_affinity, None
         for number, task in enumerate(tasks):
@@ -64,7 +64,10 @@ class InterPodAffinity:
         return has_required_terms(task.class_.spec) or bool(self._objections(task))
 
     def _objections(self, task: Task) -> list[ExistingTerm]:
-        """Anti-affinity terms that match the task, of pods on nodes that had such pods when the session opened."""
+        """The anti-affinity terms of pods on nodes that match the task.
+
+        Only nodes count that had pods with anti-affinity when the session opened.
+        """
         had = self._session.pods.had_anti_affinity
         if had is None:
             return []
@@ -88,7 +91,7 @@ class InterPodAffinity:
             refusals.append(Refusal(ANTI_AFFINITY, conflicting, unresolvable=False))
         refused = self._violates_existing(task)
         if refused is not None:
-            # A node gives one reason, the first.
+            # A node has only one reason, the first.
             rows = refused if conflicting is None else refused & ~conflicting
             refusals.append(Refusal(EXISTING, rows, unresolvable=False))
         return refusals
@@ -102,7 +105,7 @@ class InterPodAffinity:
         )
 
     def _violates_affinity(self, task: Task) -> Mask:
-        """Nodes without every topology key, or without matching pods in one of their domains."""
+        """Nodes that lack a topology key, or matching pods in one of their domains."""
         matching = self._tallies[task.class_, task.pod.namespace][0]
         terms = task.class_.spec.required_affinity
         columns = [self._session.labels.column(term.topology_key) for term in terms]
@@ -115,7 +118,7 @@ class InterPodAffinity:
                 by_value = matching.by_value(term.topology_key, column)
             anywhere = anywhere or bool(by_value.any())
             near = near & (by_value[column.codes] > 0)
-        # The first of a series of pods that want to be together may go anywhere.
+        # The first of several pods with affinity to each other may be placed anywhere.
         is_first = not anywhere and self._session.pods.matches_own_affinity(task)
         return ~labelled if is_first else ~near
 
@@ -139,7 +142,7 @@ class InterPodAffinity:
 
 
 class AffinitySimulation(Simulation):
-    """Simulates inter-pod affinity; Volcano evaluates no other filter in a dry run."""
+    """Simulates inter-pod affinity, the only filter that Volcano evaluates in a dry run."""
 
     def __init__(self, session: Session, affinity: InterPodAffinity | None, row: int) -> None:
         self._session = session
@@ -159,7 +162,7 @@ class AffinitySimulation(Simulation):
         affinity, counts = self._affinity, self._session.cache.pods.change
         if affinity is None or not affinity.concerns(task):
             return None
-        # Once with everybody there, so that all that is counted exists before it is changed.
+        # The first evaluation creates all tallies, so that the changes below reach them.
         affinity.refusals(task)
         seen = [gone for gone in self._gone.values() if self._session.moves.is_in_kube_view(gone)]
         for gone in seen:

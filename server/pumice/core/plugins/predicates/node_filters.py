@@ -1,4 +1,4 @@
-"""Filters that follow from nodes alone: unschedulable nodes, taints, node affinity and host ports."""
+"""Filters of nodes: unschedulable nodes, taints, node affinity and host ports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TAINTED = "node(s) had untolerated taint(s)"
 NO_NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 CONFLICTING_TERMS = "pod affinity terms conflict"
 PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
-# Pods with equal values of this annotation are made from one template.
+# Pods with equal values of this annotation come from one template.
 TEMPLATE = "volcano.sh/template-uid"
 TEMPLATE_FAILED = "plugin equivalence cache predicates failed"
 
 
 class NodeFilters:
-    """One refusal for each filter of nodes; no eviction changes any of them."""
+    """The refusals of a class by properties of nodes, which no eviction changes."""
 
     def __init__(self, session: Session, *, affinity: bool, taints: bool) -> None:
         self._session = session
@@ -46,7 +46,7 @@ class NodeFilters:
         return self._session.labels.unschedulable()
 
     def why_not_anywhere(self, spec: PodSpec) -> str | None:
-        """A text where every required term names a node and none of them could be that node."""
+        """A text, if every required term names nodes, and no node can have all names of a term."""
         if not self._affinity or not spec.required_node_terms:
             return None
         for term in spec.required_node_terms:
@@ -57,7 +57,7 @@ class NodeFilters:
 
 
 def _node_names(term: NodeSelectorTerm) -> frozenset[str] | None:
-    """The node names that a term leaves; None: it does not restrict names."""
+    """The node names that a term allows; None: it does not restrict names."""
     names: frozenset[str] | None = None
     for field in term.field_requirements:
         if field.key == _NAME_FIELD and field.operator is Operator.IN:
@@ -67,7 +67,7 @@ def _node_names(term: NodeSelectorTerm) -> frozenset[str] | None:
 
 
 def port_refusal(session: Session, wanted: tuple[HostPort, ...]) -> Refusal:
-    """Nodes where another pod has the port, protocol and address."""
+    """Nodes where another pod uses the port, protocol and address."""
     taken = np.zeros(len(session.table), dtype=np.bool_)
     for port in wanted:
         taken[session.cache.pods.rows_with_port(port)] = True
@@ -81,10 +81,10 @@ class EquivalenceCache:
     """
 
     def __init__(self, filters: NodeFilters) -> None:
-        # By class: the answers of the node filters.
+        # The refusals by the node filters, by class.
         self._answers = Memo(filters.refusals)
         self._verdicts: dict[str, Mask] = {}
-        # Tasks that are evaluated themselves, with their template.
+        # Tasks that are evaluated themselves, and their templates.
         self._first: dict[str, str] = {}
 
     def consider(self, task: Task) -> None:

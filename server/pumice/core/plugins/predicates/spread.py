@@ -20,20 +20,20 @@ NO_LABEL = f"{TOO_UNEVEN} (missing required label)"
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A constraint of a class in one namespace, with all that does not change in a session."""
+    """A constraint of a class in one namespace, with all values that are fixed for a session."""
 
     constraint: SpreadConstraint
     column: LabelColumn
     present: Mask
     # Nodes that count; None: all that have the label.
     counting: Mask | None
-    # Values of the label that nodes which count have, by code; the last entry stands for none.
+    # By code, whether a node that counts has the value; the last entry is for nodes without.
     domains: Mask
     # None: the selector selects no pod.
     tally: PodTally | None
 
     def matching(self) -> Counts:
-        """Pods that match, by the column's codes."""
+        """The number of matching pods, by the column's codes."""
         size = len(self.column.values) + 1
         if self.tally is None:
             return np.zeros(size, dtype=np.int64)
@@ -45,7 +45,7 @@ class _Prepared:
 
 
 class TopologySpread:
-    """Evaluates constraints with DoNotSchedule; the others are scores of nodeorder."""
+    """Evaluates constraints with DoNotSchedule; nodeorder scores the others."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -73,7 +73,7 @@ class TopologySpread:
         keyed = np.logical_and.reduce([column.present for column in columns])
         prepared = []
         for constraint, column in zip(constraints, columns, strict=True):
-            # Nodes count that have all keys and are admitted by the constraint's policies.
+            # Nodes count if they have all keys and match the policies of the constraint.
             counting: Mask = keyed & labels.counts(class_.spec, constraint)
             domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
             domains[column.codes[counting]] = True

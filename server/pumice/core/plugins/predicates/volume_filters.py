@@ -1,4 +1,4 @@
-"""Filters about volumes: how many a node attaches, and the zones of those that are bound."""
+"""Filters of volumes: the number of volumes that a node attaches, and the zones of bound volumes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ from pumice.core.session.session import Session
 
 EXCEEDED = "node(s) exceed max volume count"
 
-# A driver and a volume's name there.
+# A driver, and the handle of a volume of that driver.
 _Handle = tuple[str, str]
+NO_ZONE = "node(s) had no available volume zone"
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_OLD_REGION = "failure-domain.beta.kubernetes.io/region"
+# The label that a node may have instead of an old one.
+_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+_Places = list[tuple[str, frozenset[str]]]
 
 
 class VolumeLimits:
-    """Volumes attached to each node, by driver; computed when first needed."""
+    """The volumes attached to each node, by driver; computed when they are first needed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         count = len(session.table)
-        # By driver and row: the limit, below zero where there is none; and what is attached.
+        # By driver and row: the limit, negative if there is none; and the number of attached volumes.
         self._limits = Memo[str, Counts](lambda _: np.full(count, -1, dtype=np.int64))
         self._attached = Memo[str, Counts](lambda _: np.zeros(count, dtype=np.int64))
-        # Volumes of pods on nodes: handle -> row -> pods that use it there.
+        # Volumes of pods on nodes: handle -> row -> number of pods.
         self._users: defaultdict[_Handle, Counter[int]] = defaultdict(Counter)
-        # Volumes that are attached, whether or not a pod there uses them.
+        # The rows where a volume is attached, even if no pod there uses it.
         self._attachments: defaultdict[_Handle, set[int]] = defaultdict(set)
         self._position = -1
 
@@ -61,7 +68,7 @@ class VolumeLimits:
             for handle in wanted:
                 if handle[0] == driver:
                     new += 1
-                    # What a pod on the node uses already is attached once for both.
+                    # A volume that a pod on the node uses already is attached once for both pods.
                     new[list(self._users.get(handle, ()))] -= 1
             over |= (new > 0) & (limits >= 0) & (self._attached[driver] + new > limits)
         return over
@@ -109,7 +116,7 @@ class VolumeLimits:
                 self._attached[handle[0]][row] += sign
 
     def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
-        """Where a claim's volume is attached, or will be; None: not by a CSI driver."""
+        """The driver and handle of a claim's volume, present or future; None: no CSI driver."""
         cache = self._session.cache
         volume = cache.storage.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
@@ -118,7 +125,7 @@ class VolumeLimits:
         storage_class = cache.storage.classes.get(claim.storage_class_name or "")
         if storage_class is None or not storage_class.provisioner:
             return None
-        # Handles of real volumes never begin like this.
+        # No real handle begins with this character.
         return storage_class.provisioner, f"\0{claim.key}"
 
 
@@ -126,19 +133,8 @@ def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
     return f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"
 
 
-NO_ZONE = "node(s) had no available volume zone"
-
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-_OLD_REGION = "failure-domain.beta.kubernetes.io/region"
-# What a node may have instead of an old label.
-_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
-
-_Places = list[tuple[str, frozenset[str]]]
-
-
 class VolumeZones:
-    """Compares labels of bound volumes with labels of nodes; only claims named by the pod."""
+    """Compares the labels of bound volumes with those of nodes; ephemeral volumes do not count."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -161,7 +157,7 @@ class VolumeZones:
         return [Refusal(NO_ZONE, zoned & ~good, unresolvable=True)]
 
     def _places(self, task: Task) -> tuple[_Places, str | None]:
-        """Label and allowed values of each bound volume, or a problem."""
+        """The labels of bound volumes with their allowed values, or a problem."""
         storage, places = self._session.cache.storage, []
         for volume, claim in storage.claims_of(task.pod):
             if volume.ephemeral:

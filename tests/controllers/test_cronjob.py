@@ -184,6 +184,14 @@ def test_concurrency() -> None:
     )
 
 
+def test_a_job_that_replaces_others_is_created_after_they_are_deleted() -> None:
+    replacing = cron(concurrency_policy="Replace")
+    plan = reconcile(Seen(replacing, (job("tick-1"), job("tick-2")), ms(NOW)))
+    writes = [[type(act) for act in stage if not isinstance(act, Emit)] for stage in plan.stages]
+    # A stage that fails is the last one, so a Job that cannot be deleted is not joined by another.
+    assert writes == [[Delete, Delete], [Create]]
+
+
 def test_late_starts() -> None:
     late = "2026-01-01T01:00:31Z"
     assert run(cron(starting_deadline_seconds=30), now=late)[0] == []

@@ -81,6 +81,8 @@ def _reconcile(seen: Seen) -> Plan:
         acts = [_event(cron, "InvalidSchedule", text, warning=True)]
     # The status is written when the Job that is made now is seen: it then names the Job at once.
     is_made = any(isinstance(act, Create) for act in acts)
+    if is_made and cron.spec.concurrency_policy == "Replace":
+        removals += _replaced(seen)
     again = None
     if found.following is not None:
         again = max(0.0, found.following.timestamp() - seen.now_ms / 1000) + _LATER_SECONDS
@@ -145,10 +147,6 @@ def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | 
     if active and cron.spec.concurrency_policy == "Forbid":
         text = f"a Job still runs: {active[0].metadata.name}"
         return [_event(cron, "ForbidConcurrent", text, warning=True)], None
-    if active and cron.spec.concurrency_policy == "Replace":
-        acts += [_removal(cron, job) for job in active]
-        names = ", ".join(job.metadata.name for job in active)
-        acts.append(_event(cron, "ReplaceConcurrent", f"{names} is replaced", warning=True))
     if found.has_missed_many:
         text = "more than 100 times were missed; only the newest is started"
         acts.append(_event(cron, "TooManyMissedTimes", text, warning=True))
@@ -156,6 +154,16 @@ def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | 
     acts.append(Create(JOBS, _job(cron, name, slot, zone), on_refusal=refused, reads_back=True))
     acts.append(_event(cron, "SuccessfulCreate", f"created Job {name}"))
     return acts, slot
+
+
+def _replaced(seen: Seen) -> list[Act]:
+    """Deletes the Jobs that run. The new Job is created in a later stage, and so never beside them."""
+    active = _active(seen.jobs)
+    if not active:
+        return []
+    names = ", ".join(job.metadata.name for job in active)
+    event = _event(seen.cron, "ReplaceConcurrent", f"{names} is replaced", warning=True)
+    return [*(_removal(seen.cron, job) for job in active), event]
 
 
 def _job(cron: CronJob, name: str, slot: datetime, zone: tzinfo) -> Manifest:

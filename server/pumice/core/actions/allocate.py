@@ -14,7 +14,7 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS
-from pumice.core.session.ordering.heap import Heap, KeyHeap
+from pumice.core.session.orders import Heap, KeyHeap
 from pumice.core.session.placing.pending_tasks import (
     PendingTasks,
     of_one_sub_job,

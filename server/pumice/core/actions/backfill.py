@@ -14,7 +14,7 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.ordering.heap import Heap, LiveHeap
+from pumice.core.session.orders import Heap, LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 

@@ -33,7 +33,7 @@ from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.ordering.orders import Orders
+from pumice.core.session.orders import Orders
 from pumice.core.session.placing.moves import Moves
 from pumice.core.session.placing.statement import Outbox, Statement
 from pumice.core.session.placing.topology import Topology

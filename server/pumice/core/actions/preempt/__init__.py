@@ -9,7 +9,7 @@ from pumice.core.actions.preempt.attempt import Attempt, VictimScope
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.session import Session
 from pumice.core.session.waiting import EvictionVisits
 

@@ -11,7 +11,7 @@ from pumice.core.kubebatch.fit import feasible, refuse
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.ordering.heap import Heap, LiveHeap
+from pumice.core.session.orders import Heap, LiveHeap
 from pumice.core.session.session import Session
 
 

@@ -10,7 +10,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.actions.evictions import Evictions
 from pumice.core.kubebatch.session import KubeBatchSession
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 

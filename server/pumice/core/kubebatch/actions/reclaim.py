@@ -9,7 +9,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.actions.evictions import Evictions
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.session import Session
 
 

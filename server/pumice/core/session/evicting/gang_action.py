@@ -10,7 +10,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.session.evicting.candidates import EvictionReasons
 from pumice.core.session.evicting.domain import GangEviction, GangVictims
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.waiting import EvictionVisits
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.plain import are_scored_alike
-from pumice.core.session.ordering.heap import LiveDeque
+from pumice.core.session.orders import LiveDeque
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 

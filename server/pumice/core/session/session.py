@@ -32,7 +32,7 @@ from pumice.core.session.feasibility.pods import SessionPods
 from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.hooks import Chains, Hooks
+from pumice.core.session.hooks import Chains, Hooks, Votes
 from pumice.core.session.orders import Orders
 from pumice.core.session.placing.moves import Moves
 from pumice.core.session.placing.statement import Outbox, Statement
@@ -41,7 +41,6 @@ from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.sharding import SessionShard, implied_tiers
 from pumice.core.session.timings import Timings
-from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 
 S = TypeVar("S")

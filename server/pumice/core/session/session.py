@@ -34,8 +34,8 @@ from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Chains, Hooks, Votes
 from pumice.core.session.orders import Orders
-from pumice.core.session.placing.moves import Moves
-from pumice.core.session.placing.statement import Outbox, Statement
+from pumice.core.session.outbox import Outbox
+from pumice.core.session.placing.statement import Moves, Statement
 from pumice.core.session.placing.topology import Topology
 from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount

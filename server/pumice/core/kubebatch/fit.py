@@ -13,7 +13,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.feasibility.filters import CLAIMS_NOT_ALLOCATED
+from pumice.core.session.feasibility.plain import CLAIMS_NOT_ALLOCATED
 from pumice.core.session.feasibility.views import ClassView
 
 OUT_OF_SYNC = "node(s) were out of sync"

@@ -200,11 +200,13 @@ class WaitingJobs(PassedOver):
 
     def _are_plain(self, group: WaitingGroup) -> bool:
         session, first = self._session, group.first
-        if session.plain.is_class_filtered(first.class_) and not session.facet_rules(first.class_):
+        if session.plain.is_class_filtered(first.class_) and not session.views.facet_rules(
+            first.class_
+        ):
             return True
-        facets = session.facets(first)
+        facets = session.views.facets(first)
         tasks = [job.to_place.tasks[0] for _, job in group.in_order() if job.to_place]
-        if session.has_facets and any(session.facets(task) != facets for task in tasks):
+        if session.views.has_facets and any(session.views.facets(task) != facets for task in tasks):
             return False
         if any(task.pod.nominated_node_name for task in tasks):
             return False

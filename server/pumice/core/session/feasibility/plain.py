@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.memo import Memo
-from pumice.core.model.pod import Pod
+from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
 from pumice.core.session.policies import CandidateTerms, PlainRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
+CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 _Tests = tuple[Callable[[Task], bool], ...]
 _SCORES = ("task_score", "task_batch_score")
 _NO_TERMS: tuple[CandidateTerm, ...] = ()
@@ -135,6 +136,13 @@ class PlainTasks:
         is_scored = known.score_tests == ()
         return _NO_TERMS if is_scored else known.terms(first, known.filtered_term_tests)
 
+    def why_not_bindable(self, spec: PodSpec) -> str | None:
+        """What a bind of such a pod needs and no plugin provides; None: nothing."""
+        if self._session.allocates_claims:
+            return None
+        claims = spec.resource_claims or self._session.cache.devices.extended.of(spec.requests)
+        return CLAIMS_NOT_ALLOCATED if claims else None
+
     def _ask(self, class_: TaskClass) -> _OfClass:
         chains, rules = self._session.chains, self._session.hooks.is_plain
         answers: dict[str, bool | None] = {
@@ -144,7 +152,7 @@ class PlainTasks:
         filters = self._tests(answers, ("task_predicate",))
         scores = self._tests(answers, _SCORES)
         names = [name for name, _ in chains.named("pre_predicate")]
-        bindable = self._session.feasibility.why_not_bindable(class_.spec) is None
+        bindable = self.why_not_bindable(class_.spec) is None
         prepared = {
             name: rule.prepare
             for name, rule in rules.items()

@@ -47,7 +47,7 @@ class Placement:
         if not to_place.is_uniform or job.fit_errors:
             return None
         first, count, votes = tasks[0], len(tasks), session.votes
-        if session.has_facets and session.facet_rules(first.class_):
+        if session.views.has_facets and session.views.facet_rules(first.class_):
             return None
         view = session.view(first)
         if not view.has_feasible_row or (count > 1 and votes.tasks_missing(job) < count):
@@ -138,7 +138,7 @@ class Placement:
             most = min(most, 1)
         uniform = uniform and not job.fit_errors and session.plain.is_class_plain(first.class_)
         terms: tuple[CandidateTerm, ...] | None = ()
-        if uniform and not session.facet_rules(first.class_):
+        if uniform and not session.views.facet_rules(first.class_):
             alike = list(islice(tasks, most))
         else:
             terms = self._terms(first)
@@ -187,12 +187,12 @@ class Placement:
         session, class_, first = self._session, tasks[0].class_, tasks[0].pod
         all_plain = session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
-        facets = session.facets(tasks[0]) if session.has_facets else ()
+        facets = session.views.facets(tasks[0]) if session.views.has_facets else ()
         together: list[Task] = []
         for task in tasks:
             if len(together) >= most or task.class_ is not class_ or task.gated:
                 break
-            if facets and session.facets(task) != facets:
+            if facets and session.views.facets(task) != facets:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break

@@ -16,7 +16,6 @@ from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.status import PIPELINED, TaskStatus
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.placing.batch import best_rows
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -101,8 +100,6 @@ class Statement:
         for group in groups:
             session.work["candidates_scored"] += len(table.rows)
             rows = view.best_rows(group, count, terms)
-            if rows is None:
-                rows = best_rows(table, view, group, count)
             if rows:
                 return rows
         return []
@@ -363,9 +360,9 @@ class Moves:
         self._kube_hidden.clear()
         for uid, (task, status, node_name) in self._origins.items():
             if keep and uid in bound:
-                row = table.row_of(task.node_name)
-                if row is not None and not task.entered_view:
-                    table.kube_change([row], [task], 1)
+                where = table.row_of(task.node_name)
+                if where is not None and not task.entered_view:
+                    table.kube_change([where], [task], 1)
             elif not (keep and uid in self.evicted):
                 self._restore_task(task, status, node_name)
             task.eviction_occurred = task.entered_view = False

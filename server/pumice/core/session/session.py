@@ -21,7 +21,7 @@ from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
-from pumice.core.session.evicting.victim_jobs import VictimJobs
+from pumice.core.session.evicting.bounds import VictimJobs
 from pumice.core.session.feasibility.choice import NodeChoice
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.feasibility.plain import PlainTasks

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pumice.core.actions.preempt.arguments import PreemptArguments
-from pumice.core.actions.preempt.attempt import Attempt, VictimScope
+from pumice.core.actions.preempt.attempt import Attempt, PreemptArguments, VictimScope
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments

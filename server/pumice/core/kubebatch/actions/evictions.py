@@ -15,8 +15,8 @@ from pumice.core.kubebatch.tolerance import is_at_most
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
+from pumice.core.session.evicting.bounds import EvictableSums
 from pumice.core.session.evicting.candidates import EvictionReasons
-from pumice.core.session.evicting.sums import EvictableSums
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Rows
 from pumice.core.session.placing.statement import Statement

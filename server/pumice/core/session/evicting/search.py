@@ -18,8 +18,7 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
-from pumice.core.session.evicting.marks import VictimMarks, VictimTier, would_free
-from pumice.core.session.evicting.sums import EvictableSums
+from pumice.core.session.evicting.bounds import EvictableSums, VictimMarks, VictimTier, would_free
 from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:

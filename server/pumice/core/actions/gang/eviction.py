@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.actions.gang.bundles import (
+    Bundle,
+    First,
+    allowed_bundles,
+    bundles_of,
+    in_order,
+)
 from pumice.core.cache.evictable import GONE, RUNNING
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
@@ -16,13 +23,6 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import Resources
-from pumice.core.session.evicting.bundles import (
-    Bundle,
-    First,
-    allowed_bundles,
-    bundles_of,
-    in_order,
-)
 from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS, EvictionNodes
 from pumice.core.session.placing.pending_tasks import PendingTasks, pending_tasks_of
 from pumice.core.session.placing.topology import CLUSTER_TOP

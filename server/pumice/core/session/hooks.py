@@ -240,10 +240,7 @@ class Chains:
 
 
 class Votes:
-    """One method per question; answers are combined as in Volcano.
-
-    Questions about every job are plain loops, which are faster than generators.
-    """
+    """One method per question; answers are combined as in Volcano."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -259,15 +256,8 @@ class Votes:
                 return reason
         return None
 
-    def _all(self, point: str, *question: Any) -> bool:
-        """Whether every plugin of a point says yes."""
-        return all(function(*question) for function in self._chains.flat(point))
-
     def is_ready(self, job: Job) -> bool:
-        for function in self._chains.flat("job_ready"):  # noqa: SIM110
-            if not function(job):
-                return False
-        return True
+        return _all(self._chains.flat("job_ready"), job)
 
     def is_pipelined(self, job: Job) -> bool:
         return vote(self._chains.tiers("job_pipelined"), job)
@@ -275,7 +265,7 @@ class Votes:
     def is_sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
             return self.is_ready(job)
-        return self._all("sub_job_ready", sub_job)
+        return _all(self._chains.flat("sub_job_ready"), sub_job)
 
     def tasks_missing(self, part: Job | SubJob) -> int:
         """The least number of tasks to place before it can be ready: one, if no plugin knows."""
@@ -298,7 +288,7 @@ class Votes:
         """The first tier with an opinion decides: all of it must agree."""
         for tier in self._chains.tiers("job_starving"):
             if tier:
-                return all(function(job) for function in tier)
+                return _all(tier, job)
         return False
 
     def is_enqueueable(self, job: Job) -> bool:
@@ -309,13 +299,16 @@ class Votes:
             function(job)
 
     def is_overused(self, queue: Queue) -> bool:
-        return any(function(queue) for function in self._chains.flat("overused"))
+        for function in self._chains.flat("overused"):  # noqa: SIM110
+            if function(queue):
+                return True
+        return False
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return self._all("preemptive", queue, tasks)
+        return _all(self._chains.flat("preemptive"), queue, tasks)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        return self._all("allocatable", queue, task)
+        return _all(self._chains.flat("allocatable"), queue, task)
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         """How many tasks like this one are allowed one after the other, as far as can be told.
@@ -326,7 +319,8 @@ class Votes:
         if rules is None:
             return int(self.is_allocatable(queue, task))
         for rule in rules:
-            count = min(count, rule.count(queue, task, count))
+            allowed = rule.count(queue, task, count)
+            count = allowed if allowed < count else count
         return count
 
     def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
@@ -347,6 +341,14 @@ class Votes:
             if named:
                 return list(named.values())
         return []
+
+
+def _all(functions: list[Any], *question: Any) -> bool:
+    """Whether every function says yes; a plain loop is faster than a generator."""
+    for function in functions:  # noqa: SIM110
+        if not function(*question):
+            return False
+    return True
 
 
 def _most_missing(rules: Iterable[Any], part: Job | SubJob) -> int:

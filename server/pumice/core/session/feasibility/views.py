@@ -263,7 +263,7 @@ class ClassView:
         parts = tuple([term.kernel_parts for term in terms]) if terms else ()
         rows, judged = self._program.choose(within, count, parts)
         if judged:
-            self.count("rows_computed", judged)
+            self._work["rows_computed"] += judged
         return rows
 
     def fits(self, amounts: Floats) -> Mask:

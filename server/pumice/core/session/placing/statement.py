@@ -241,8 +241,10 @@ class Moves:
         """Whether every handler accepts these tasks on those rows at once."""
         if not self.can_place_many:
             return False
-        placed = tasks[: len(rows)]
-        return all(accepts_many(placed, rows) for accepts_many in self._tests_of_many)
+        for accepts_many in self._tests_of_many:  # noqa: SIM110
+            if not accepts_many(tasks[: len(rows)], rows):
+                return False
+        return True
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Allocates plain tasks of one class and sub-job; handlers do not object to those."""

@@ -15,7 +15,7 @@ from pumice.core.kubebatch.tolerance import is_at_most
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting.bounds import EvictableSums
+from pumice.core.session.evicting.bounds import sums_of
 from pumice.core.session.evicting.candidates import EvictionReasons
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Rows
@@ -35,8 +35,6 @@ class Evictions:
         self._author = author
         # Chooses victims for a task among candidates, in the order of eviction.
         self._choose = choose
-        self._sums: EvictableSums | None = None
-        self._generation = -1
         self._reasons = EvictionReasons(session, author)
 
     def make_room(
@@ -65,14 +63,10 @@ class Evictions:
         """Rows where the running tasks of wanted jobs hold enough for the task."""
         session, evictable = self._session, self._session.cache.evictable
         evictable.sync()
-        if self._sums is None or self._generation != evictable.generation:
-            self._generation = evictable.generation
-            self._sums = EvictableSums(
-                session.table, evictable, running_only=True, best_effort_only=False
-            )
         chosen = [job is not None and wanted(job) for job in session.victim_jobs().jobs]
-        self._sums.update(np.array(chosen, dtype=np.bool_), None)
-        return (self._sums.count > 0) & view.fits(self._sums.held)
+        jobs = np.array(chosen, dtype=np.bool_)
+        sums = sums_of(session.table, evictable, jobs, running_only=True, best_effort_only=False)
+        return (sums.count > 0) & view.fits(sums.held)
 
     def _by_score(self, task: Task, view: ClassView, allowed: Mask, wanted: Mask) -> Rows:
         """The wanted rows, best first; of equals the last one, as kube-batch sorted them.

@@ -38,7 +38,6 @@ from pumice.core.session.evicting.broken_gangs import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
-from pumice.core.session.holding import remember_held
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.timings import CLOSING, OPENING, Timings
@@ -335,7 +334,6 @@ class Engine:
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
         remember_waiting(session, self.waits)
-        remember_held(session, self.waits)
         return SessionResult(
             self.session,
             session.now_ns,

@@ -26,7 +26,7 @@ from pumice.core.session.placing.search import DomainSearch, Found
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import WaitingJobs
+from pumice.core.session.waiting import UnplaceableJobs
 
 
 class AllocateArguments(Arguments):
@@ -65,13 +65,14 @@ class _AllocateRun:
         self._search = DomainSearch(session, self._placement)
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
-        # What is to be placed of jobs that were not tried yet.
+        # The tasks to place of jobs that had no turn yet.
         self._to_place: dict[str, TasksToPlace] = {}
-        # What is left of jobs that were: by sub-job where that matters, else the tasks.
+        # The tasks that are left of jobs that had a turn: by sub-job, or in one list where the job
+        # has no policies.
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
-        self._lines = WaitingJobs(session)
-        self._has_lines = len(self._lines) > 0
+        self._unplaceable = UnplaceableJobs(session)
+        self._has_unplaceable = len(self._unplaceable) > 0
         # The key of the job that is being visited; None where jobs have no keys.
         self._key: Key | None = None
 
@@ -79,7 +80,7 @@ class _AllocateRun:
         for job in self._session.schedulable_jobs():
             if job.index.pending:
                 self._admit(job)
-        for name in self._lines.queues():
+        for name in self._unplaceable.queues():
             self._open(name)
 
     def _admit(self, job: Job) -> None:
@@ -150,7 +151,7 @@ class _AllocateRun:
             queue = queues.pop()
             jobs = self._jobs[queue.name]
             if is_overused(queue):
-                self._wake(self._lines.of_overused(queue))
+                self._wake(self._unplaceable.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
             job = self._next(queue, jobs)
@@ -164,8 +165,8 @@ class _AllocateRun:
         """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
-        if self._has_lines:
-            self._wake(self._lines.woken(queue, jobs.first_key))
+        if self._has_unplaceable:
+            self._wake(self._unplaceable.woken(queue, jobs.first_key))
         try:
             entry: tuple[Key, Job] = jobs.pop_entry()
         except IndexError:

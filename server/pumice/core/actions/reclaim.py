@@ -22,11 +22,11 @@ from pumice.core.session.evicting.candidates import (
 )
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
+from pumice.core.session.evicting.visits import EvictionVisits
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.orders import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import EvictionVisits
 
 _RUNNING = TaskStatus.RUNNING
 

@@ -16,9 +16,9 @@ from pumice.core.configuration import Arguments
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.session.evicting.candidates import EvictionReasons
+from pumice.core.session.evicting.visits import EvictionVisits
 from pumice.core.session.orders import LiveHeap
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import EvictionVisits
 
 
 class GangPreemptAction:

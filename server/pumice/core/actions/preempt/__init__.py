@@ -8,9 +8,9 @@ from pumice.core.actions.preempt.attempt import Attempt, PreemptArguments, Victi
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments
+from pumice.core.session.evicting.visits import EvictionVisits
 from pumice.core.session.orders import LiveHeap
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import EvictionVisits
 
 
 class PreemptAction:

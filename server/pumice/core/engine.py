@@ -32,12 +32,12 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
-from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
 from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting.broken_gangs import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
+from pumice.core.session.outbox import events_of, promises_of, waits_of
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.timings import CLOSING, OPENING, Timings

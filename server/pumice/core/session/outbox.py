@@ -1,14 +1,30 @@
-"""Collects the binds and evictions that a session commits, and makes decisions of them."""
+"""What leaves a session: decisions on what was committed, events, waits and reservations."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
+from pumice.core.decisions import (
+    Bind,
+    Decision,
+    Event,
+    Evict,
+    Gang,
+    PodGroupStatusChanged,
+    SharedDevice,
+    StatusChange,
+    VolumeChoice,
+    Wait,
+)
 from pumice.core.model.devices import ClaimChoice
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import PIPELINED
+from pumice.core.session.closing.conditions import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -96,3 +112,50 @@ def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
     if job is None or group is None:
         return None
     return Gang(f"{prefix}/{job.id}", job.id, group.uid, group.spec_hash, size)
+
+
+def events_of(session: Session, statuses: Iterable[StatusChange]) -> tuple[Event, ...]:
+    """The events of a session.
+
+    A plugin records why it holds a job back in every session. Such an event is reported only
+    together with a change of the job's status, so that neither the next session nor a restarted
+    core repeats it.
+    """
+    changed = {s.uid for s in statuses if isinstance(s, PodGroupStatusChanged)}
+    return tuple([e for e in session.events if not _is_repeatable(e) or e.uid in changed])
+
+
+def _is_repeatable(event: Event) -> bool:
+    return event.kind == "PodGroup" and event.reason == UNSCHEDULABLE and not event.warning
+
+
+def waits_of(session: Session) -> tuple[Wait, ...]:
+    """Why jobs wait, including those whose queue does not exist."""
+    waits = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
+    waits |= session.waiting.unplaceable.waits
+    waits |= session.waiting.held.waits
+    waits |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
+    return tuple([waits[id_] for id_ in sorted(waits)])
+
+
+def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
+    """Waiting jobs whose queue does not exist, by id."""
+    jobs = session.cache.jobs
+    if len(session.jobs) == len(jobs):
+        return []
+    return [
+        (job, Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,)))
+        for _, job in sorted(jobs.items())
+        if job.group is not None
+        and job.queue not in session.queues
+        and (job.index.pending or not len(job.index))
+    ]
+
+
+def promises_of(session: Session) -> dict[str, Resources]:
+    """By node: the resources that pipelined tasks wait for."""
+    promised: dict[str, Resources] = {}
+    for task in session.moves.pipelined.values():
+        if task.status is PIPELINED:
+            promised.setdefault(task.node_name, Resources()).add(task.request)
+    return promised

@@ -235,9 +235,8 @@ class _AllocateRun:
             tasks = self._tasks.pop(job.id)
         else:
             tasks = session.orders.waiting_tasks(to_place.tasks)
-        uniform = to_place is not None and to_place.is_uniform
         sub_job = job.default_sub_job()
-        statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
+        statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP)
         if tasks:
             self._tasks[job.id] = tasks
         return statement, bool(tasks), None

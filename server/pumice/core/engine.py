@@ -192,7 +192,7 @@ class Engine:
         return [a.pod_uid for a in self.cache.assumptions.expire(before_ns, now_ns)]
 
     def refuse(self, decisions: Iterable[Decision], code: ReasonCode, now_ns: int) -> None:
-        """Undoes decisions that nobody will carry out; their jobs wait before they try again."""
+        """Undoes decisions that will not be applied; their jobs wait before they are tried again."""
         for decision in decisions:
             assumed = self.cache.assumptions.get(decision.id)
             if assumed is not None:
@@ -375,7 +375,7 @@ class Engine:
     def inspect(self, question: Callable[[Session], T], now_ns: int) -> T:
         """Opens a session, calls a function with it, and undoes the session."""
         self.cache.settle()
-        # Numbered like no other, so that views ask this session's plugins and nobody else's.
+        # The number is unique, so that views ask the plugins of this session.
         self._inspections -= 1
         session = self.registry.mode.session(
             self._inspections, now_ns, self.cache, self.configuration, self._views, {}

@@ -42,8 +42,8 @@ class AllocateArguments(Arguments):
 class AllocateAction:
     """Visits queues and jobs in their orders, which are evaluated again after every visit.
 
-    The first visit to a job tries to make it ready in one go. Every later one places a single
-    task more, so that shares count after each of them.
+    The first visit to a job tries to make it ready at once. Every later visit places one more
+    task, so that shares count after each task.
     """
 
     name: ClassVar[str] = "allocate"
@@ -137,7 +137,7 @@ class _AllocateRun:
         return jobs
 
     def _has_work(self, job: Job) -> bool:
-        """Notes the tasks of the job that are to be placed; false: there are none."""
+        """Notes the tasks of the job to place; false: there are none."""
         if job.has_policies:
             pending_tasks = pending_tasks_of(self._session, job)
             self._pending[job.id] = pending_tasks
@@ -191,7 +191,7 @@ class _AllocateRun:
                 session.waiting.found_unplaceable[job.id] = (job, key)
 
     def _visit(self, job: Job) -> bool:
-        """Tries to place tasks of the job; true: it is to be visited again."""
+        """Tries to place tasks of the job; true: the job needs another visit."""
         session = self._session
         session.work["jobs_visited"] += 1
         if session.broken:
@@ -211,7 +211,7 @@ class _AllocateRun:
             self._explain_short(job)
             return False
         if not is_ready:
-            # Pipelined: what it was promised stays reserved to the end of the session.
+            # Pipelined: its resources stay reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False
         statement.commit(job.id)
@@ -244,7 +244,7 @@ class _AllocateRun:
     def _place_in_domain(
         self, job: Job, pending_tasks: PendingTasks
     ) -> tuple[Statement | None, bool, Found | None]:
-        """The same for a job that must stay together, or whose parts must."""
+        """Tries to make a job ready that must stay in one domain, or whose parts must."""
         found = self._search.find(job, pending_tasks)
         if found is not None:
             return found.statement, bool(pending_tasks), found
@@ -269,9 +269,9 @@ class _AllocateRun:
         return None, False, None
 
     def _fits_nowhere(self, job: Job, to_place: TasksToPlace) -> bool:
-        """Explains a gang whose first task no node or not its queue takes; false: that has to be tried.
+        """Explains a gang whose first task fits on no node, or is refused by its queue.
 
-        It answers only where trying the tasks would give the same result.
+        False: the tasks have to be tried. True only where a try would give the same result.
         """
         session, votes, first = self._session, self._session.votes, to_place.tasks[0]
         if not to_place.needs_all or to_place is not job.to_place or first.gated:
@@ -302,7 +302,7 @@ class _AllocateRun:
         return True
 
     def _explain_short(self, job: Job) -> None:
-        # With those that fitted before the statement was discarded.
+        # Tasks that fitted before the statement was discarded count, too.
         pending = job.index.pending.values()
         fitted = sum(1 for task in pending if task.last_transaction is not None)
         have, need = job.index.ready_count + fitted, job.min_available

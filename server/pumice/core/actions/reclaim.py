@@ -66,7 +66,7 @@ class _ReclaimRun:
         self._queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
         self._jobs: dict[str, LiveHeap[Job]] = {}
         self._tasks: dict[str, list[Task]] = {}
-        # A job that stood for a waiting group is tried and explained anew when it is visited itself.
+        # The representative of a waiting group is tried again when it is visited itself.
         self._reasons.clear()
         self._failed: dict[tuple[object, ...], int] = {}
         for job in jobs:

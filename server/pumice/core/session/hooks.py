@@ -70,7 +70,7 @@ class EventHandler:
 class Simulation(Protocol):
     """A plugin's private copy of what it counts, in which evictions on one node are tried out.
 
-    Made anew for every preemptor and node, from the session as it stands; nothing that happens
+    Made for every preemptor and node, from the session as it is then; nothing that happens
     to it may reach the session. A text from ``remove`` or ``add`` is an error: the node is not used.
     A subclass need not implement the questions that the plugin does not check.
     """
@@ -136,7 +136,7 @@ class Hooks:
     # Node by node, for plugins that need no speed.
     node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
-    # whatever the candidates: such tasks of one class are placed in one go.
+    # whatever the candidates: such tasks of one class are placed at once.
     is_plain: dict[str, Callable[[Task], bool]] = hook()
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = hook("enableBestNode")
 
@@ -311,7 +311,7 @@ class Votes:
         return _all(self._chains.flat("allocatable"), queue, task)
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
-        """How many tasks like this one are allowed one after the other, as far as can be told.
+        """How many tasks like this one are allowed one after the other, as far as plugins know.
 
         No more than one where a plugin can only be asked about one task at a time.
         """
@@ -379,7 +379,7 @@ def victims(tiers: list[list[Any]], *question: Any) -> list[Task]:
 
     An empty answer ends its tier without a result, and so does not keep the next tier from
     deciding. An intersection that comes out empty is forgotten: the next plugin of the same tier
-    starts it anew. Volcano does both.
+    starts it again. Volcano does both.
     """
     for tier in tiers:
         agreed: list[Task] | None = None

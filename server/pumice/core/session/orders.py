@@ -213,7 +213,7 @@ class KeyHeap(Generic[T]):
         # No two keys may be equal.
         self._key = key
         self._items: list[tuple[Key, T]] = []
-        # What came before anything was asked for, which is sorted once, the last ones first.
+        # Items that were pushed before the first pop; they are sorted once, the last ones first.
         self._early: list[tuple[Key, T]] = []
         self._open = True
 
@@ -255,7 +255,7 @@ class KeyHeap(Generic[T]):
 
 
 class LiveHeap(Generic[T]):
-    """A binary heap that compares its items anew on every operation."""
+    """A binary heap that compares its items again on every operation."""
 
     __slots__ = ("_items", "_less")
 
@@ -290,7 +290,7 @@ class LiveHeap(Generic[T]):
 
 
 class LiveDeque(deque[T]):
-    """Items in the layout of a LiveHeap; the first one is taken off as from a heap."""
+    """Items in the layout of a LiveHeap; ``popleft`` pops the first one as from a heap."""
 
     def __init__(self, items: Iterable[T], less: Callable[[T, T], bool]) -> None:
         # Items in order have the layout of a heap.

@@ -1,7 +1,7 @@
 """One scheduling cycle over the cache: what actions and plugins may see, ask and change.
 
-A session changes the cache in place. It remembers where every task was, and when it ends puts
-back all that was not committed.
+A session changes the cache in place. It remembers where every task was. When it ends, it restores
+all that was not committed.
 """
 
 from __future__ import annotations

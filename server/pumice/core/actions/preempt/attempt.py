@@ -94,7 +94,7 @@ class Attempt:
         self._failed: dict[tuple[object, ...] | None, int] = {}
 
     def begin_visit(self) -> None:
-        """A job that stood for a waiting group is tried and explained anew when it is visited itself."""
+        """Forgets the representatives of waiting groups: a job that is visited itself is tried again."""
         self._reasons.clear()
         self._failed.clear()
 

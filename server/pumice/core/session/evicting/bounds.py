@@ -153,7 +153,8 @@ def would_free(
 ) -> bool:
     """Whether what will be free on a node, and the groups' tasks, are enough.
 
-    Of a group that is too large, all are taken to be like the largest one: rather too much.
+    All tasks of a group that is too large count as its largest task, so that the sum is never too
+    small.
     """
     vectors = [([table.vector(task.class_) for task in tasks], most) for tasks, most in groups]
     for column, need in needs:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class EvictionVisits:
     """The jobs that one run of an evicting action has to visit.
 
-    Where no eviction can help any job, the action changes nothing, in whatever order it visits
-    them. Then it visits one job of each waiting group, in the name of all; the others are passed
-    over if it says of that job what it said in the last session.
+    Where no eviction can help any job, the action changes nothing, in whatever order it visits the
+    jobs. Then it visits one job of each waiting group, the representative. If the representative
+    gets the same reasons as in the last session, the action passes over the rest of the group.
     """
 
     def __init__(self, session: Session, author: str) -> None:
@@ -28,7 +28,8 @@ class EvictionVisits:
         actions = session.configuration.actions
         # This action and those after it have not given their reasons in this session yet.
         self._coming = frozenset(actions[actions.index(author) :])
-        self._lent: dict[str, WaitingGroup] = {}
+        # By the id of its representative.
+        self._groups: dict[str, WaitingGroup] = {}
 
     def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
         """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
@@ -38,13 +39,13 @@ class EvictionVisits:
             return session.unsettled_jobs
         for group in groups:
             job = group.in_order()[0][1]
-            self._lent[job.id] = group
+            self._groups[job.id] = group
             self._prepare(job)
-        awake = [*session.awake_jobs(), *(session.jobs[id_] for id_ in self._lent)]
+        awake = [*session.awake_jobs(), *(session.jobs[id_] for id_ in self._groups)]
         awake.sort(key=lambda job: job.id)
         if not any(may_help(job) for job in awake):
             return awake
-        self._take_back()
+        self._forget_representatives()
         for job_id in [*unplaceable.waits]:
             self._wake(session.jobs[job_id])
         return session.unsettled_jobs
@@ -52,11 +53,11 @@ class EvictionVisits:
     def changed(self) -> list[Job]:
         """The jobs to visit after them: those of groups whose reasons have changed."""
         session, jobs = self._session, []
-        for job_id, group in self._lent.items():
+        for job_id, group in self._groups.items():
             before = session.waiting.unplaceable.waits[job_id].reasons
             if self._own(session.reasons[job_id]) != self._own(before):
                 jobs += [job for _, job in group.in_order()]
-        self._take_back()
+        self._forget_representatives()
         for job in jobs:
             self._wake(job)
         return sorted(jobs, key=lambda job: job.id)
@@ -75,11 +76,11 @@ class EvictionVisits:
         self._session.reasons[job.id] = reasons
         job.fit_errors.update(errors_of(to_place))
 
-    def _take_back(self) -> None:
-        for job_id in self._lent:
+    def _forget_representatives(self) -> None:
+        for job_id in self._groups:
             self._session.reasons.pop(job_id, None)
             self._session.jobs[job_id].fit_errors.clear()
-        self._lent.clear()
+        self._groups.clear()
 
     def _wake(self, job: Job) -> None:
         waiting = self._session.waiting

@@ -213,7 +213,7 @@ class Feasibility:
         return self._fit_errors(task, view, within)
 
     def class_errors(self, task: Task, view: ClassView) -> FitErrors:
-        """The same for any task of a class of which class and row tell all."""
+        """The same for any task of a class whose predicates depend on class and row alone."""
         return view.fit_errors(lambda: self._fit_errors(task, view, None))
 
     def _fit_errors(self, task: Task, view: ClassView, within: Mask | None) -> FitErrors:

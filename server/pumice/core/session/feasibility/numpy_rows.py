@@ -179,7 +179,7 @@ class _Levels:
             heapreplace(self._heap, (-value, slot, level + 1))
 
     def _look_further(self, level: int) -> None:
-        """Computes the next levels of all rows that are that far, in one go."""
+        """Computes the next levels of all rows whose levels end here, all at once."""
         slots = [
             slot
             for slot, values in enumerate(self._levels)

@@ -1,4 +1,4 @@
-"""Which tasks are placed by their class: only the class and the rows of nodes decide.
+"""Which tasks are plain, so that their class and the rows of nodes alone decide where they go.
 
 A task is *filtered by class* where no task predicate concerns it, and *scored by class* where no
 task score does; a plain task is both.
@@ -41,7 +41,8 @@ class _OfClass:
     # and whether that says that it passes all of them.
     prepared_tests: _Tests
     is_prepared: bool
-    # The same for the first of several tasks; None: one of the tests cannot be put like that.
+    # Tests that take several tasks and return how many of the first ones pass; None: a plugin has no
+    # such test.
     first_tests: tuple[Callable[[Sequence[Task]], int], ...] | None
     # The scores of candidates that are terms, and what a task must pass so that there are no
     # others, also once it is known to be filtered by class; None: there are others.
@@ -123,7 +124,7 @@ class PlainTasks:
         return _NO_TERMS if known.score_tests == () else known.terms(task, known.term_tests)
 
     def terms_of_all(self, tasks: list[Task]) -> tuple[CandidateTerm, ...] | None:
-        """The same for all tasks, of one class and job; None also where one is not filtered by class."""
+        """The same for several tasks of one class and job; None also if the class does not filter one."""
         first = tasks[0]
         known = self._classes[first.class_]
         if known.is_plain:

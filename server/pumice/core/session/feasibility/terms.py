@@ -45,7 +45,7 @@ class Fullness:
 
     # Resource, what the class asks of it, and its weight.
     parts: tuple[tuple[str, float, float], ...]
-    # What the weighted sum is divided by, where it is above zero; and what the result is worth.
+    # The divisor of the weighted sum, which counts where it is above zero; and the factor of the result.
     divisor: float
     factor: float
 

@@ -59,9 +59,9 @@ class ClassView:
         self.reuse(chains, work)
 
     def reuse(self, chains: Chains, work: Work) -> None:
-        """A new session: the same questions to plugins that were opened anew."""
+        """Uses the view in a new session, which has opened its plugins again."""
         self.chains = chains
-        # Whether the answers at class points still hold was not asked in this session.
+        # This session has not yet checked whether the answers at class points still hold.
         self._is_checked = False
         self._work = work
         if self._limits is not None:
@@ -135,7 +135,7 @@ class ClassView:
     def _invalidate_findings(self) -> None:
         self._takes_any = (-1, -1)
         if self._errors is not None:
-            # To be found again, and to be compared with.
+            # The next errors are compared with these.
             self._errors = (-1, self._errors[1])
 
     def _check_class_answers(self) -> None:
@@ -279,7 +279,7 @@ class ClassView:
         """Whether a row has enough resources now or after releases, and passes the predicates."""
         position, row = self._takes_any
         if row >= 0 and self.open[row] and self.fits_future[row]:
-            # The one that was found last is as good as any.
+            # The row that was found last is still feasible.
             return True
         if position != self._position:
             takes = self.open & self.fits_future
@@ -291,7 +291,7 @@ class ClassView:
     def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
         """Why the class fits on no row; computed again only after a change.
 
-        What comes out the same stays the same object, by which it is known to be nothing new.
+        Errors that are equal to those before stay the same object, so that callers can compare objects.
         """
         known = self._errors
         if known is not None and known[0] == self.table.changes:

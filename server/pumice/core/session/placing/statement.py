@@ -70,10 +70,10 @@ class Statement:
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
-        The result is that of placing one after the other. It is for tasks that go by their class,
-        with the same terms added to their scores, and that their queue may take. Returns how many
-        of the first ones were placed: fewer where idle resources run out or a plugin objects, or
-        none, if all or none are wanted (``whole``).
+        The result is that of placing one task after the other. The tasks must be filtered by their
+        class, have the same terms in their scores, and be allowed by their queue. Returns how many
+        of the first ones were placed. These are fewer where idle resources run out or a plugin
+        objects; with ``whole``, all tasks are placed or none.
         """
         moves, count = self._session.moves, len(tasks)
         if count > 1 and not moves.keeps_kube_view:

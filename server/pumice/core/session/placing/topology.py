@@ -331,7 +331,7 @@ class LabelDomains:
         entries = self._session.table.entries
         for task in job.index:
             entry = entries.get(task.node_name)
-            # Of nodes that are gone nobody knows the domain.
+            # The domain of a node that is gone is not known.
             if task.status in HOLDS_RESOURCES and entry is not None and entry.node is not None:
                 found.add(entry.node.labels.get(job.topology_key))
         return found

@@ -205,53 +205,31 @@ class Heap(Protocol[T]):
 
 
 class KeyHeap(Generic[T]):
-    """A heap for items whose keys do not change while they are in it."""
+    """A heap for items whose keys do not change while they are in it; no two keys may be equal."""
 
-    __slots__ = ("_early", "_items", "_key", "_open")
+    __slots__ = ("_entries", "_key")
 
     def __init__(self, key: Callable[[T], Key]) -> None:
-        # No two keys may be equal.
         self._key = key
-        self._items: list[tuple[Key, T]] = []
-        # Items that were pushed before the first pop; they are sorted once, the last ones first.
-        self._early: list[tuple[Key, T]] = []
-        self._open = True
+        self._entries: list[tuple[Key, T]] = []
 
     def __len__(self) -> int:
-        return len(self._early) + len(self._items)
+        return len(self._entries)
 
     def push(self, item: T) -> None:
-        entry = (self._key(item), item)
-        if self._open:
-            self._early.append(entry)
-        else:
-            heappush(self._items, entry)
+        heappush(self._entries, (self._key(item), item))
 
     def pop(self) -> T:
-        return self.pop_entry()[1]
+        return heappop(self._entries)[1]
 
     def pop_entry(self) -> tuple[Key, T]:
         """Pops the first item with its key; an empty heap raises IndexError."""
-        if self._open:
-            self._sort()
-        early, items = self._early, self._items
-        if not items or (early and early[-1] < items[0]):
-            return early.pop()
-        return heappop(items)
-
-    def _sort(self) -> None:
-        self._early.sort(reverse=True)
-        self._open = False
+        return heappop(self._entries)
 
     @property
     def first_key(self) -> Key | None:
         """The key of the first item; None: the heap is empty."""
-        if self._open:
-            self._sort()
-        early, items = self._early, self._items
-        if not items:
-            return early[-1][0] if early else None
-        return min(early[-1], items[0])[0] if early else items[0][0]
+        return self._entries[0][0] if self._entries else None
 
 
 class LiveHeap(Generic[T]):

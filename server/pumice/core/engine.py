@@ -37,7 +37,7 @@ from pumice.core.session.evicting.broken_gangs import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
-from pumice.core.session.outbox import events_of, promises_of, waits_of
+from pumice.core.session.outbox import events_of, pipelined_of, waits_of
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.timings import CLOSING, OPENING, Timings
@@ -80,11 +80,11 @@ class Engine:
         self._plugin_wake_ns: int | None = None
         self._inspections = 0
         self._skip_check = SkipCheck()
-        # For readers: queues after the last session, why jobs wait, and by node what is reserved
-        # for pods that wait for room which is being freed.
+        # For readers: queues after the last session, why jobs wait, and by node the resources that
+        # are reserved for pipelined pods.
         self.accounts: dict[str, QueueAccount] = {}
         self.waits: tuple[Wait, ...] = ()
-        self.promised: dict[str, Resources] = {}
+        self.pipelined: dict[str, Resources] = {}
 
     def configure(self, configuration: Configuration) -> None:
         """Uses a configuration from the next session on; what was computed for the old one is dropped."""
@@ -321,7 +321,7 @@ class Engine:
         statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
-        self.promised = promises_of(session)
+        self.pipelined = pipelined_of(session)
         session.moves.finish()
         for ledger in self.cache.ledgers:
             ledger.close(session.moves.bound)

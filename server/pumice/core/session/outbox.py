@@ -152,10 +152,10 @@ def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
     ]
 
 
-def promises_of(session: Session) -> dict[str, Resources]:
+def pipelined_of(session: Session) -> dict[str, Resources]:
     """By node: the resources that pipelined tasks wait for."""
-    promised: dict[str, Resources] = {}
+    reserved: dict[str, Resources] = {}
     for task in session.moves.pipelined.values():
         if task.status is PIPELINED:
-            promised.setdefault(task.node_name, Resources()).add(task.request)
-    return promised
+            reserved.setdefault(task.node_name, Resources()).add(task.request)
+    return reserved

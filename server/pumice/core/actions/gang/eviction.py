@@ -152,7 +152,7 @@ class GangEviction:
         return None
 
     def _free_in(self, within: Mask) -> Resources:
-        """What is idle or being released, with what is promised to others."""
+        """What is idle or being released, including what is reserved for pipelined tasks."""
         table = self._session.table
         return table.sum_of(table.idle[:, within] + table.releasing[:, within])
 

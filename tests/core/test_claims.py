@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pumice.core.model.pod import PodResourceClaim
-from pumice.core.session.feasibility.filters import CLAIMS_NOT_ALLOCATED
+from pumice.core.session.feasibility.plain import CLAIMS_NOT_ALLOCATED
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, queue
 from tests.core.kubebatch import older
 from tests.world import make_engine

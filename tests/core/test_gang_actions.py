@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pumice.core.actions.gang.bundles import Bundle, allowed_bundles, bundles_of, in_order
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Evict, SessionResult
 from pumice.core.deltas import ClusterObject
@@ -14,7 +15,6 @@ from pumice.core.model.group import NetworkTopology, PodGroup, SubGroupPolicy
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.evicting.bundles import Bundle, allowed_bundles, bundles_of, in_order
 from tests.core.builders import job, node, pod, pod_group, priority_class, queue
 from tests.core.evicting import engine, run
 from tests.core.networks import hyper_node

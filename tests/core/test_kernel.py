@@ -18,11 +18,9 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.engine import Engine
-from pumice.core.model.fit import Mask
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.placing.batch import best_rows
 from pumice.core.session.session import Session
 from tests.core.builders import GIB, NOW_NS, fill, job, queue
 
@@ -118,11 +116,6 @@ def class_of(asked: tuple[int, int, int]) -> TaskClass:
     return TaskClass(1, spec, amounts)
 
 
-def chosen_rows(session: Session, view: ClassView, within: Mask | None, count: int) -> list[int]:
-    rows = view.best_rows(within, count)
-    return best_rows(session.table, view, within, count) if rows is None else rows
-
-
 @pytest.mark.parametrize(
     "arguments", [{}, PACKING, WEIGHTS], ids=["spreading", "packing", "weights"]
 )
@@ -136,14 +129,14 @@ def test_the_kernel_and_numpy_agree_bit_for_bit(
         fast = view_of(session, class_)
         with patch.object(kernel, "rows", None):
             slow = view_of(session, class_)
-            by_numpy = best_rows(session.table, slow, None, count)
+            by_numpy = slow.by_numpy.best_rows(None, count)
         for name in ARRAYS:
             assert getattr(fast, name).tobytes() == getattr(slow, name).tobytes(), name
-        assert chosen_rows(session, fast, None, count) == by_numpy
+        assert fast.best_rows(None, count) == by_numpy
         within = np.arange(len(nodes)) % 2 == 0
         with patch.object(kernel, "rows", None):
-            by_numpy = best_rows(session.table, slow, within, count)
-        assert chosen_rows(session, fast, within, count) == by_numpy
+            by_numpy = slow.by_numpy.best_rows(within, count)
+        assert fast.best_rows(within, count) == by_numpy
 
     engine_of(nodes, arguments).inspect(compare, NOW_NS)
 

@@ -138,8 +138,8 @@ def test_no_session_is_kept_alive_by_a_view() -> None:
     engine.schedule(NOW_NS)
     (view,) = [view for _, view in engine._views._views.values()]
     gc.collect()
-    assert not [r for r in gc.get_referents(view._chains) if type(r).__name__ == "Session"]
-    assert view._chains is views._NO_CHAINS
+    assert not [r for r in gc.get_referents(view.chains) if type(r).__name__ == "Session"]
+    assert view.chains is views._NO_CHAINS
 
 
 def test_a_label_that_no_node_has_takes_no_column() -> None:

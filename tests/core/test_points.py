@@ -12,9 +12,8 @@ from pumice.core.configuration import PluginOptions
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import SubGroupPolicy
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.hooks import FLAGS, Chains, Hooks, vote
-from pumice.core.session.ordering.orders import Orders
-from pumice.core.session.votes import Votes
+from pumice.core.session.hooks import FLAGS, Chains, Hooks, Votes, vote
+from pumice.core.session.orders import Orders
 from tests.core.builders import node, pod, pod_group, queue
 from tests.core.plugins.opened import Opened, names
 

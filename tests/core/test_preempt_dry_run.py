@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pumice.core.actions.preempt.arguments import PreemptArguments
+from pumice.core.actions.preempt.attempt import PreemptArguments
+from pumice.core.actions.preempt.dry_run import SimulatedNode
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import PodAffinityTerm
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
-from pumice.core.session.evicting.simulation import SimulatedNode
 from tests.core.builders import NOW_NS, node, pod, pod_group, priority_class, queue
 from tests.core.evicting import PLAIN, Tiers, engine, evicted, nominated, opened, run
 

@@ -25,10 +25,10 @@ from pumice.core.model.selectors import Taint, TaintEffect
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import VictimSearch
 from pumice.core.session.feasibility.filters import Feasibility
+from pumice.core.session.hooks import Votes
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
-from pumice.core.session.votes import Votes
 from tests.core.builders import node, pod, pod_group, priority_class, queue
 from tests.core.evicting import PLAIN, STOCK, Tiers, engine, opened, run
 

@@ -27,7 +27,7 @@ from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod, PodPhase, PodSpec
 from pumice.core.session.hooks import Chains
 from pumice.core.session.placing import placement
-from pumice.core.session.placing.moves import Moves
+from pumice.core.session.placing.statement import Moves
 
 NOW_NS = 10**18
 GI = 2**30

@@ -32,13 +32,12 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
-from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
 from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting.broken_gangs import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
-from pumice.core.session.holding import remember_held
+from pumice.core.session.outbox import events_of, pipelined_of, waits_of
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.timings import CLOSING, OPENING, Timings
@@ -81,11 +80,11 @@ class Engine:
         self._plugin_wake_ns: int | None = None
         self._inspections = 0
         self._skip_check = SkipCheck()
-        # For readers: queues after the last session, why jobs wait, and by node what is reserved
-        # for pods that wait for room which is being freed.
+        # For readers: queues after the last session, why jobs wait, and by node the resources that
+        # are reserved for pipelined pods.
         self.accounts: dict[str, QueueAccount] = {}
         self.waits: tuple[Wait, ...] = ()
-        self.promised: dict[str, Resources] = {}
+        self.pipelined: dict[str, Resources] = {}
 
     def configure(self, configuration: Configuration) -> None:
         """Uses a configuration from the next session on; what was computed for the old one is dropped."""
@@ -193,7 +192,7 @@ class Engine:
         return [a.pod_uid for a in self.cache.assumptions.expire(before_ns, now_ns)]
 
     def refuse(self, decisions: Iterable[Decision], code: ReasonCode, now_ns: int) -> None:
-        """Undoes decisions that nobody will carry out; their jobs wait before they try again."""
+        """Undoes decisions that will not be applied; their jobs wait before they are tried again."""
         for decision in decisions:
             assumed = self.cache.assumptions.get(decision.id)
             if assumed is not None:
@@ -322,7 +321,7 @@ class Engine:
         statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
-        self.promised = promises_of(session)
+        self.pipelined = pipelined_of(session)
         session.moves.finish()
         for ledger in self.cache.ledgers:
             ledger.close(session.moves.bound)
@@ -335,7 +334,6 @@ class Engine:
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
         remember_waiting(session, self.waits)
-        remember_held(session, self.waits)
         return SessionResult(
             self.session,
             session.now_ns,
@@ -377,7 +375,7 @@ class Engine:
     def inspect(self, question: Callable[[Session], T], now_ns: int) -> T:
         """Opens a session, calls a function with it, and undoes the session."""
         self.cache.settle()
-        # Numbered like no other, so that views ask this session's plugins and nobody else's.
+        # The number is unique, so that views ask the plugins of this session.
         self._inspections -= 1
         session = self.registry.mode.session(
             self._inspections, now_ns, self.cache, self.configuration, self._views, {}

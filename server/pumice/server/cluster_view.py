@@ -266,7 +266,7 @@ class ViewPublisher:
             requests={name: account.request.clone() for name, account in accounts.items()},
             nodes=_nodes(parts, cache),
             pods=PodLookup.of(cache),
-            pipelined=engine.promised,
+            pipelined=engine.pipelined,
             actions=tuple(configuration.actions),
             plugins=frozenset(o.name for tier in configuration.tiers for o in tier),
         )

@@ -14,7 +14,7 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS
-from pumice.core.session.ordering.heap import Heap, KeyHeap
+from pumice.core.session.orders import Heap, KeyHeap
 from pumice.core.session.placing.pending_tasks import (
     PendingTasks,
     of_one_sub_job,
@@ -26,7 +26,7 @@ from pumice.core.session.placing.search import DomainSearch, Found
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import WaitingJobs
+from pumice.core.session.waiting import UnplaceableJobs
 
 
 class AllocateArguments(Arguments):
@@ -42,8 +42,8 @@ class AllocateArguments(Arguments):
 class AllocateAction:
     """Visits queues and jobs in their orders, which are evaluated again after every visit.
 
-    The first visit to a job tries to make it ready in one go. Every later one places a single
-    task more, so that shares count after each of them.
+    The first visit to a job tries to make it ready at once. Every later visit places one more
+    task, so that shares count after each task.
     """
 
     name: ClassVar[str] = "allocate"
@@ -65,13 +65,14 @@ class _AllocateRun:
         self._search = DomainSearch(session, self._placement)
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
-        # What is to be placed of jobs that were not tried yet.
+        # The tasks to place of jobs that had no turn yet.
         self._to_place: dict[str, TasksToPlace] = {}
-        # What is left of jobs that were: by sub-job where that matters, else the tasks.
+        # The tasks that are left of jobs that had a turn: by sub-job, or in one list where the job
+        # has no policies.
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
-        self._lines = WaitingJobs(session)
-        self._has_lines = len(self._lines) > 0
+        self._unplaceable = UnplaceableJobs(session)
+        self._has_unplaceable = len(self._unplaceable) > 0
         # The key of the job that is being visited; None where jobs have no keys.
         self._key: Key | None = None
 
@@ -79,7 +80,7 @@ class _AllocateRun:
         for job in self._session.schedulable_jobs():
             if job.index.pending:
                 self._admit(job)
-        for name in self._lines.queues():
+        for name in self._unplaceable.queues():
             self._open(name)
 
     def _admit(self, job: Job) -> None:
@@ -136,7 +137,7 @@ class _AllocateRun:
         return jobs
 
     def _has_work(self, job: Job) -> bool:
-        """Notes the tasks of the job that are to be placed; false: there are none."""
+        """Notes the tasks of the job to place; false: there are none."""
         if job.has_policies:
             pending_tasks = pending_tasks_of(self._session, job)
             self._pending[job.id] = pending_tasks
@@ -150,7 +151,7 @@ class _AllocateRun:
             queue = queues.pop()
             jobs = self._jobs[queue.name]
             if is_overused(queue):
-                self._wake(self._lines.of_overused(queue))
+                self._wake(self._unplaceable.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
             job = self._next(queue, jobs)
@@ -164,8 +165,8 @@ class _AllocateRun:
         """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
-        if self._has_lines:
-            self._wake(self._lines.woken(queue, jobs.first_key))
+        if self._has_unplaceable:
+            self._wake(self._unplaceable.woken(queue, jobs.first_key))
         try:
             entry: tuple[Key, Job] = jobs.pop_entry()
         except IndexError:
@@ -190,7 +191,7 @@ class _AllocateRun:
                 session.waiting.found_unplaceable[job.id] = (job, key)
 
     def _visit(self, job: Job) -> bool:
-        """Tries to place tasks of the job; true: it is to be visited again."""
+        """Tries to place tasks of the job; true: the job needs another visit."""
         session = self._session
         session.work["jobs_visited"] += 1
         if session.broken:
@@ -210,7 +211,7 @@ class _AllocateRun:
             self._explain_short(job)
             return False
         if not is_ready:
-            # Pipelined: what it was promised stays reserved to the end of the session.
+            # Pipelined: its resources stay reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False
         statement.commit(job.id)
@@ -234,9 +235,8 @@ class _AllocateRun:
             tasks = self._tasks.pop(job.id)
         else:
             tasks = session.orders.waiting_tasks(to_place.tasks)
-        uniform = to_place is not None and to_place.is_uniform
         sub_job = job.default_sub_job()
-        statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
+        statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP)
         if tasks:
             self._tasks[job.id] = tasks
         return statement, bool(tasks), None
@@ -244,7 +244,7 @@ class _AllocateRun:
     def _place_in_domain(
         self, job: Job, pending_tasks: PendingTasks
     ) -> tuple[Statement | None, bool, Found | None]:
-        """The same for a job that must stay together, or whose parts must."""
+        """Tries to make a job ready that must stay in one domain, or whose parts must."""
         found = self._search.find(job, pending_tasks)
         if found is not None:
             return found.statement, bool(pending_tasks), found
@@ -269,9 +269,9 @@ class _AllocateRun:
         return None, False, None
 
     def _fits_nowhere(self, job: Job, to_place: TasksToPlace) -> bool:
-        """Explains a gang whose first task no node or not its queue takes; false: that has to be tried.
+        """Explains a gang whose first task fits on no node, or is refused by its queue.
 
-        It answers only where trying the tasks would give the same result.
+        False: the tasks have to be tried. True only where a try would give the same result.
         """
         session, votes, first = self._session, self._session.votes, to_place.tasks[0]
         if not to_place.needs_all or to_place is not job.to_place or first.gated:
@@ -302,7 +302,7 @@ class _AllocateRun:
         return True
 
     def _explain_short(self, job: Job) -> None:
-        # With those that fitted before the statement was discarded.
+        # Tasks that fitted before the statement was discarded count, too.
         pending = job.index.pending.values()
         fitted = sum(1 for task in pending if task.last_transaction is not None)
         have, need = job.index.ready_count + fitted, job.min_available

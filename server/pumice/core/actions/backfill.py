@@ -14,8 +14,7 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.ordering.heap import Heap, LiveHeap
-from pumice.core.session.placing.statement import Statement
+from pumice.core.session.orders import Heap, LiveHeap
 from pumice.core.session.session import Session
 
 # A name of its own: Python 3.11 is slow to find members of enumerations.
@@ -102,7 +101,7 @@ class BackfillAction:
                 text = f"node {task.node_name} has no room left"
                 job.fit_errors[placed.uid] = FitErrors(0, message=text)
                 return
-            Statement.of_allocated(session, [task]).commit(job.id)
+            session.moves.commit_binds([task])
 
     def _fits_committed_room(self, session: Session, task: Task) -> bool:
         """Whether the node holds the task beside all that is bound there.

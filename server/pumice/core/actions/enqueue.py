@@ -7,9 +7,9 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.holding import HeldJobs
-from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveHeap
+from pumice.core.session.orders import Heap, KeyHeap, LiveHeap
 from pumice.core.session.session import Session
+from pumice.core.session.waiting import HeldJobs
 
 
 class EnqueueAction:

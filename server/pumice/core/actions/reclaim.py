@@ -22,11 +22,11 @@ from pumice.core.session.evicting.candidates import (
 )
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
+from pumice.core.session.evicting.visits import EvictionVisits
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import EvictionVisits
 
 _RUNNING = TaskStatus.RUNNING
 
@@ -66,7 +66,7 @@ class _ReclaimRun:
         self._queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
         self._jobs: dict[str, LiveHeap[Job]] = {}
         self._tasks: dict[str, list[Task]] = {}
-        # A job that stood for a waiting group is tried and explained anew when it is visited itself.
+        # The representative of a waiting group is tried again when it is visited itself.
         self._reasons.clear()
         self._failed: dict[tuple[object, ...], int] = {}
         for job in jobs:

@@ -4,10 +4,8 @@ A mode is a list of actions, a list of plugins, a cache, a session and a reader 
 Each of them is Volcano's with the differences that this package states.
 """
 
-from pumice.core.kubebatch.actions.allocate import KubeBatchAllocateAction
-from pumice.core.kubebatch.actions.backfill import KubeBatchBackfillAction
-from pumice.core.kubebatch.actions.preempt import KubeBatchPreemptAction
-from pumice.core.kubebatch.actions.reclaim import KubeBatchReclaimAction
+from pumice.core.kubebatch.actions.evicting import KubeBatchPreemptAction, KubeBatchReclaimAction
+from pumice.core.kubebatch.actions.placing import KubeBatchAllocateAction, KubeBatchBackfillAction
 from pumice.core.kubebatch.cache import NAMESPACE_AS_QUEUE, KubeBatchCache
 from pumice.core.kubebatch.closing import close
 from pumice.core.kubebatch.configuration import DEFAULT_CONFIGURATION, read_configuration

@@ -137,7 +137,7 @@ class KubeBatchJob(Job):
 
 
 def is_group_id(job_id: str) -> bool:
-    """Jobs of PodGroups go by namespace and name, all others by a uid."""
+    """Whether a job is that of a PodGroup: its id is a namespace and a name, that of others a uid."""
     return "/" in job_id
 
 

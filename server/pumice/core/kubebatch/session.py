@@ -13,10 +13,8 @@ from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.predicates.binding import VolumeBinding
-from pumice.core.session.hooks import ABSTAIN, EventHandler
-from pumice.core.session.placing.statement import Statement
+from pumice.core.session.hooks import ABSTAIN, EventHandler, Votes
 from pumice.core.session.session import Session
-from pumice.core.session.votes import Votes
 
 _UNSCHEDULABLE = "Unschedulable"
 
@@ -77,7 +75,7 @@ class KubeBatchSession(Session):
             return
         if self.votes.is_ready(job):
             for placed in job.index.in_order(TaskStatus.ALLOCATED):
-                Statement.of_allocated(self, [placed]).commit(job.id)
+                self.moves.commit_binds([placed])
 
     # Backoff.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,18 @@ from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.policies import DomainOrder, Order, PipelineVote, Readiness
+from pumice.core.session.policies import (
+    AllocatableCount,
+    DomainOrder,
+    MissingTasks,
+    MissingVote,
+    Order,
+    PipelineVote,
+    Readiness,
+)
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
 
 P = TypeVar("P")
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
@@ -59,7 +70,7 @@ class EventHandler:
 class Simulation(Protocol):
     """A plugin's private copy of what it counts, in which evictions on one node are tried out.
 
-    Made anew for every preemptor and node, from the session as it stands; nothing that happens
+    Made for every preemptor and node, from the session as it is then; nothing that happens
     to it may reach the session. A text from ``remove`` or ``add`` is an error: the node is not used.
     A subclass need not implement the questions that the plugin does not check.
     """
@@ -125,7 +136,7 @@ class Hooks:
     # Node by node, for plugins that need no speed.
     node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
-    # whatever the candidates: such tasks of one class are placed in one go.
+    # whatever the candidates: such tasks of one class are placed at once.
     is_plain: dict[str, Callable[[Task], bool]] = hook()
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = hook("enableBestNode")
 
@@ -228,6 +239,127 @@ class Chains:
         return self._strong[point]
 
 
+class Votes:
+    """One method per question; answers are combined as in Volcano."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chains = session.chains
+
+    def why_not_valid(self, job: Job) -> Reason | None:
+        code = self._session.cache.assumptions.why_cooling(job.id, self._session.now_ns)
+        if code is not None:
+            return Reason("core", code)
+        for function in self._chains.flat("why_not_valid"):
+            reason: Reason | None = function(job)
+            if reason is not None:
+                return reason
+        return None
+
+    def is_ready(self, job: Job) -> bool:
+        return _all(self._chains.flat("job_ready"), job)
+
+    def is_pipelined(self, job: Job) -> bool:
+        return vote(self._chains.tiers("job_pipelined"), job)
+
+    def is_sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
+        if not job.has_policies:
+            return self.is_ready(job)
+        return _all(self._chains.flat("sub_job_ready"), sub_job)
+
+    def tasks_missing(self, part: Job | SubJob) -> int:
+        """The least number of tasks to place before it can be ready: one, if no plugin knows."""
+        point = "job_ready" if isinstance(part, Job) else "sub_job_ready"
+        return _most_missing(self._chains.flat(point), part)
+
+    def least_of(self, part: Job | SubJob) -> int:
+        """The least number of tasks to place or pipeline before it can be ready or pipelined."""
+        point = "job_pipelined" if isinstance(part, Job) else "sub_job_pipelined"
+        # A permission ends the vote after its tier: only the first one is sure to be asked.
+        first = next((tier for tier in self._chains.tiers(point) if tier), ())
+        return min(_most_missing(first, part), self.tasks_missing(part))
+
+    def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
+        if not job.has_policies:
+            return self.is_pipelined(job)
+        return vote(self._chains.tiers("sub_job_pipelined"), sub_job)
+
+    def is_starving(self, job: Job) -> bool:
+        """The first tier with an opinion decides: all of it must agree."""
+        for tier in self._chains.tiers("job_starving"):
+            if tier:
+                return _all(tier, job)
+        return False
+
+    def is_enqueueable(self, job: Job) -> bool:
+        return vote(self._chains.tiers("job_enqueueable"), job)
+
+    def enqueued(self, job: Job) -> None:
+        for function in self._chains.flat("job_enqueued"):
+            function(job)
+
+    def is_overused(self, queue: Queue) -> bool:
+        for function in self._chains.flat("overused"):  # noqa: SIM110
+            if function(queue):
+                return True
+        return False
+
+    def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        return _all(self._chains.flat("preemptive"), queue, tasks)
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        return _all(self._chains.flat("allocatable"), queue, task)
+
+    def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
+        """How many tasks like this one are allowed one after the other, as far as plugins know.
+
+        No more than one where a plugin can only be asked about one task at a time.
+        """
+        rules = self._chains.all_of("allocatable", AllocatableCount)
+        if rules is None:
+            return int(self.is_allocatable(queue, task))
+        for rule in rules:
+            allowed = rule.count(queue, task, count)
+            count = allowed if allowed < count else count
+        return count
+
+    def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("preemptable"), preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("reclaimable"), reclaimer, candidates)
+
+    def unified_evictable(self, action: str, job: Job, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("unified_evictable"), action, job, candidates)
+
+    def victim_tasks(self, tasks: list[Task]) -> list[Task]:
+        """The union of what a tier names; the first tier that names anyone decides."""
+        for tier in self._chains.tiers("victim_tasks"):
+            named: dict[str, Task] = {}
+            for function in tier:
+                named.update((task.uid, task) for task in function(tasks))
+            if named:
+                return list(named.values())
+        return []
+
+
+def _all(functions: list[Any], *question: Any) -> bool:
+    """Whether every function says yes; a plain loop is faster than a generator."""
+    for function in functions:  # noqa: SIM110
+        if not function(*question):
+            return False
+    return True
+
+
+def _most_missing(rules: Iterable[Any], part: Job | SubJob) -> int:
+    """The most tasks that a rule says are missing: one at least."""
+    most = 1
+    for rule in rules:
+        if isinstance(rule, MissingTasks | MissingVote) and (missing := rule.missing(part)) > most:
+            most = missing
+    return most
+
+
 def vote(tiers: list[list[Any]], subject: Any) -> bool:
     """Combines votes: a rejection is final, a permission ends after its tier, no vote permits."""
     for tier in tiers:
@@ -247,7 +379,7 @@ def victims(tiers: list[list[Any]], *question: Any) -> list[Task]:
 
     An empty answer ends its tier without a result, and so does not keep the next tier from
     deciding. An intersection that comes out empty is forgotten: the next plugin of the same tier
-    starts it anew. Volcano does both.
+    starts it again. Volcano does both.
     """
     for tier in tiers:
         agreed: list[Task] | None = None

@@ -69,7 +69,7 @@ class MissingTasks(Generic[T]):
 class MissingVote(Generic[T]):
     """``job_pipelined`` or ``sub_job_pipelined`` as a number: a rejection where it is above 0.
 
-    Above 0, at least so many more tasks have to be placed or promised a place.
+    Above 0, at least so many more tasks have to be placed or pipelined.
     """
 
     missing: Callable[[T], int]

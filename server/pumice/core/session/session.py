@@ -1,14 +1,13 @@
 """One scheduling cycle over the cache: what actions and plugins may see, ask and change.
 
-A session changes the cache in place. It remembers where every task was, and when it ends puts
-back all that was not committed.
+A session changes the cache in place. It remembers where every task was. When it ends, it restores
+all that was not committed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pumice.core.cache.cluster import ClusterCache
@@ -17,38 +16,29 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.node_states import NodeStates
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import QUEUE_ADMISSION, Task, TaskClass
+from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
 from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
-from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
-from pumice.core.session.evicting.victim_jobs import VictimJobs
+from pumice.core.session.evicting.bounds import VictimJobs
 from pumice.core.session.feasibility.choice import NodeChoice
-from pumice.core.session.feasibility.class_answers import Facets
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.feasibility.plain import PlainTasks
 from pumice.core.session.feasibility.pods import SessionPods
-from pumice.core.session.feasibility.program import is_about
-from pumice.core.session.feasibility.view_cache import ClassViews
+from pumice.core.session.feasibility.view_cache import ClassViews, SessionViews
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.ordering.orders import Orders
-from pumice.core.session.placing.moves import Moves
-from pumice.core.session.placing.statement import Outbox, Statement
+from pumice.core.session.hooks import Chains, Hooks, Votes
+from pumice.core.session.orders import Orders
+from pumice.core.session.outbox import Outbox
+from pumice.core.session.placing.statement import Moves, Statement
 from pumice.core.session.placing.topology import Topology
-from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.sharding import SessionShard, implied_tiers
 from pumice.core.session.timings import Timings
-from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 
 S = TypeVar("S")
-# Point and plugin, and the facet of a task there.
-_FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
-_NO_RULES: list[_FacetRule] = []
-_FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
 
 
 class Session:
@@ -67,8 +57,7 @@ class Session:
         views: ClassViews,
         left_out: Iterable[str] = (),
     ) -> None:
-        self.number = number
-        self.now_ns = now_ns
+        self.number, self.now_ns = number, now_ns
         self.cache = cache
         self.table, self.labels = cache.table, cache.labels
         self.configuration = configuration
@@ -108,7 +97,9 @@ class Session:
         self.accounts: dict[str, QueueAccount] = {}
         # The prefix makes the ids of sessions and decisions unique over engines.
         self.id_prefix, self.timings = "", Timings()
-        self._views, self._facet_rules = views, Memo(self._find_facet_rules)
+        self.views = SessionViews(self, views)
+        # The view of a task's class, up to date.
+        self.view: Callable[[Task], ClassView] = self.views.of
 
     @property
     def id(self) -> str:
@@ -180,38 +171,6 @@ class Session:
         self.kept_times[plugin] = time_ns
 
     # Questions that actions ask again and again.
-
-    def view(self, task: Task) -> ClassView:
-        """The view of the task's class, up to date."""
-        facets = self.facets(task) if self.has_facets else ()
-        return self._views.view(task.class_, facets, self)
-
-    def facets(self, task: Task) -> Facets:
-        """What rules depend on beside the task's class; empty where none has a facet."""
-        rules = self.facet_rules(task.class_)
-        return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
-
-    @cached_property
-    def has_facets(self) -> bool:
-        """Whether any rule has a facet; plugins have registered their rules when this is asked."""
-        return any(
-            getattr(rule, "facet", None) is not None
-            for point in _FACET_POINTS
-            for _, rule in self.chains.named(point)
-        )
-
-    def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
-        """The facets of rules about a class, by point and plugin."""
-        return self._facet_rules[class_] if self.has_facets else _NO_RULES
-
-    def _find_facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
-        return [
-            ((point, name), rule.facet)
-            for point in _FACET_POINTS
-            for name, rule in self.chains.named(point)
-            if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
-            if is_about(rule, class_)
-        ]
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

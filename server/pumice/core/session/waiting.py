@@ -1,15 +1,15 @@
-"""Passes over waiting jobs that still fit nowhere, group by group.
+"""Passes over waiting jobs, group by group: those that fit nowhere, and those that are not admitted.
 
 A visit to such a job changes nothing, so that only its result matters, not its time. The result is
-computed once for a whole group, when the turn of its first job comes; the jobs of a group with
-another result than before are woken and visited.
+computed once for a whole group, when the turn of its first job comes. If the result differs from
+that of the last session, the jobs of the group are woken and visited.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,10 @@ _EVICTING_ACTIONS = {
     "gangpreempt": _GANG_VICTIMS,
     "gangreclaim": _GANG_VICTIMS,
 }
-_OVERUSED = ReasonCode.QUEUE_OVERUSED
+_OVERUSED, _NOT_ENQUEUED = ReasonCode.QUEUE_OVERUSED, ReasonCode.NOT_ENQUEUED
+# The points whose answers must last, for jobs that fit nowhere and for jobs that are not admitted.
 _LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order", "queue_order")
+_ADMISSION_POINTS = ("job_enqueueable", "job_order")
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +60,7 @@ class Waiting:
     not_admitted: dict[str, tuple[Job, Key, tuple[Reason, ...]]] = field(default_factory=dict)
 
 
-def is_predictable(session: Session, points: Iterable[str], once: Iterable[str]) -> bool:
+def _is_predictable(session: Session, points: Iterable[str], once: Iterable[str]) -> bool:
     """Whether findings about waiting jobs hold in later sessions.
 
     That takes plugins whose answers about such a job at these points follow from the job, an order
@@ -85,11 +87,11 @@ def _may_pass_over(session: Session) -> bool:
     if not session.orders.has_task_keys or chains.all_of("allocatable", AllocatableCount) is None:
         return False
     points = [*_LASTING_POINTS, *(["job_starving"] if evicting else []), *asked & {_GANG_VICTIMS}]
-    return is_predictable(session, points, ("allocate", *evicting))
+    return _is_predictable(session, points, ("allocate", *evicting))
 
 
-def _groups_of(session: Session) -> list[WaitingGroup]:
-    """The groups that may be passed over in this session."""
+def unplaceable_groups(session: Session) -> list[WaitingGroup]:
+    """The groups of jobs that fit nowhere and may be passed over in this session."""
     unplaceable = session.waiting.unplaceable
     session.waiting.may_pass_over = _may_pass_over(session)
     if not session.waiting.may_pass_over:
@@ -101,8 +103,8 @@ def _groups_of(session: Session) -> list[WaitingGroup]:
     return [*unplaceable.groups()]
 
 
-class _Line:
-    """The jobs of a waiting group in their order, and the position of this session."""
+class _GroupCursor:
+    """A waiting group, and how many of its jobs had their turn in this session."""
 
     __slots__ = ("_done", "_order", "group")
 
@@ -135,32 +137,32 @@ class PassedOver(ABC):
 
     def __init__(self, session: Session, groups: Iterable[WaitingGroup]) -> None:
         self._session = session
-        self._lines: dict[str, list[_Line]] = {}
+        self._cursors: dict[str, list[_GroupCursor]] = {}
         for group in groups:
-            self._lines.setdefault(group.queue, []).append(_Line(group))
+            self._cursors.setdefault(group.queue, []).append(_GroupCursor(group))
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._cursors)
 
     def queues(self) -> Iterable[str]:
-        return self._lines
+        return self._cursors
 
     def woken(self, queue: Queue, next_key: Key | None) -> list[Job]:
         """The jobs whose turn comes before that key and that have to be visited."""
         jobs: list[Job] = []
         limit, passed = next_key, []
-        for line in self._lines.get(queue.name, ()):
-            first = line.next_key
+        for cursor in self._cursors.get(queue.name, ()):
+            first = cursor.next_key
             if first is None or (next_key is not None and first >= next_key):
                 continue
-            if self._still_waits(queue, line.group):
-                passed.append(line)
+            if self._still_waits(queue, cursor.group):
+                passed.append(cursor)
                 continue
             limit = first if limit is None else min(limit, first)
-            jobs += self._wake(line.before(next_key))
+            jobs += self._wake(cursor.before(next_key))
         # A visit to a job that was woken may change what holds for those after it.
-        for line in passed:
-            line.before(limit)
+        for cursor in passed:
+            cursor.before(limit)
         return jobs
 
     @abstractmethod
@@ -172,17 +174,20 @@ class PassedOver(ABC):
         """Wakes jobs, and returns them."""
 
 
-class WaitingJobs(PassedOver):
-    """The jobs that allocate may pass over."""
+class UnplaceableJobs(PassedOver):
+    """The jobs that allocate may pass over: they fit nowhere, or their queue refuses them."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session, _groups_of(session))
+        super().__init__(session, unplaceable_groups(session))
 
     def of_overused(self, queue: Queue) -> list[Job]:
         """The jobs of an overused queue that had no turn yet and did not wait for that reason."""
-        lines = [(line, line.before(None)) for line in self._lines.pop(queue.name, ())]
-        others = [jobs for line, jobs in lines if line.group.finding is not _OVERUSED]
-        return [job for jobs in others for job in self._wake(jobs)]
+        jobs: list[Job] = []
+        for cursor in self._cursors.pop(queue.name, ()):
+            left = cursor.before(None)
+            if cursor.group.finding is not _OVERUSED:
+                jobs += self._wake(left)
+        return jobs
 
     def _wake(self, jobs: list[Job]) -> list[Job]:
         """Wakes jobs, with the reasons that actions before allocate gave in the last session."""
@@ -199,12 +204,15 @@ class WaitingJobs(PassedOver):
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
+        """Whether the class of the first tasks says for each of them where it can go."""
         session, first = self._session, group.first
-        if session.plain.is_class_filtered(first.class_) and not session.facet_rules(first.class_):
+        if session.plain.is_class_filtered(first.class_) and not session.views.facet_rules(
+            first.class_
+        ):
             return True
-        facets = session.facets(first)
+        facets = session.views.facets(first)
         tasks = [job.to_place.tasks[0] for _, job in group.in_order() if job.to_place]
-        if session.has_facets and any(session.facets(task) != facets for task in tasks):
+        if session.views.has_facets and any(session.views.facets(task) != facets for task in tasks):
             return False
         if any(task.pod.nominated_node_name for task in tasks):
             return False
@@ -217,23 +225,88 @@ class WaitingJobs(PassedOver):
         return finding_about(session, queue, first) is group.finding
 
 
+class HeldJobs(PassedOver):
+    """The jobs that enqueue may pass over: it does not admit them.
+
+    Jobs of one queue and namespace with equal minima are not admitted for the same reasons. While
+    nothing is admitted, what holds for one of them holds for all, so that only one is asked about.
+    """
+
+    def __init__(self, session: Session) -> None:
+        waiting = session.waiting
+        waiting.may_hold = _is_predictable(session, _ADMISSION_POINTS, ("enqueue",))
+        if not waiting.may_hold:
+            waiting.held.wake_all()
+        super().__init__(session, [*waiting.held.groups()])
+
+    def _still_waits(self, _queue: Queue, group: WaitingGroup) -> bool:
+        job = group.in_order()[0][1]
+        reasons = self._session.waiting.held.waits[job.id].reasons
+        return self._refusal_of(job) == [r for r in reasons if r.code is not _NOT_ENQUEUED]
+
+    def _refusal_of(self, job: Job) -> list[Reason] | None:
+        """The reasons for which the job would not be admitted; None: it would be."""
+        session = self._session
+        events, reasons = len(session.events), session.reasons.pop(job.id, None)
+        is_enqueueable = session.votes.is_enqueueable(job)
+        said = session.reasons.pop(job.id, [])
+        if reasons is not None:
+            session.reasons[job.id] = reasons
+        del session.events[events:]
+        return None if is_enqueueable else said
+
+    def _wake(self, jobs: list[Job]) -> list[Job]:
+        for job in jobs:
+            self._session.waiting.held.wake(job.id)
+        return jobs
+
+
 def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
-    """Remembers, at the end of a session, jobs that fit nowhere and have nothing new to report."""
+    """Remembers, at the end of a session, the waiting jobs that the next session may pass over."""
     waiting = session.waiting
-    if not waiting.found_unplaceable or not waiting.may_pass_over:
+    if not waiting.may_pass_over:
+        waiting.found_unplaceable.clear()
+    if not waiting.may_hold:
+        waiting.not_admitted.clear()
+    if not waiting.found_unplaceable and not waiting.not_admitted:
+        return
+    evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
+    for wait in waits:
+        if wait.job in waiting.found_unplaceable:
+            _remember_unplaceable(session, wait, evicting)
+        if wait.job in waiting.not_admitted:
+            _remember_held(session, wait)
+
+
+def _has_nothing_new(job: Job) -> bool:
+    """Whether a job holds nothing, and this session has reported all that there is about it."""
+    index = job.index
+    return job.closed_version == job.version and len(index.pending) == len(index)
+
+
+def _remember_held(session: Session, wait: Wait) -> None:
+    job, key, reasons = session.waiting.not_admitted[wait.job]
+    group = job.group
+    if group is None or wait.reasons != reasons or not _has_nothing_new(job):
+        return
+    # None where the session had moved some of its tasks.
+    if job.closed_errors is not None and not job.closed_errors:
+        minimum = (group.min_resources, group.min_resources_milli)
+        place = (job.queue, job.namespace, *minimum, reasons)
+        session.waiting.held.enter(place, _NOT_ENQUEUED, (key, job), wait)
+
+
+def _remember_unplaceable(session: Session, wait: Wait, evicting: Set[str]) -> None:
+    job, key = session.waiting.found_unplaceable[wait.job]
+    to_place = job.to_place
+    if to_place is None or to_place.finding is None:
+        return
+    if not _may_be_passed_over(job, to_place, wait, evicting):
         return
     # Gang actions make room for all tasks of a job at once.
-    evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
     by_size = any(_EVICTING_ACTIONS[name] == _GANG_VICTIMS for name in evicting)
-    for wait in waits:
-        found = waiting.found_unplaceable.get(wait.job)
-        if found is not None and _may_be_passed_over(session, found[0], wait):
-            job, key = found
-            to_place = job.to_place
-            assert to_place is not None
-            assert to_place.finding is not None
-            place = (*_place_of(to_place, job), by_size and len(to_place.tasks))
-            waiting.unplaceable.enter(place, to_place.finding, (key, job), wait)
+    place = (*_place_of(to_place, job), by_size and len(to_place.tasks))
+    session.waiting.unplaceable.enter(place, to_place.finding, (key, job), wait)
 
 
 def _place_of(to_place: TasksToPlace, job: Job) -> Key:
@@ -243,27 +316,23 @@ def _place_of(to_place: TasksToPlace, job: Job) -> Key:
     return (job.queue, first.class_.number, *victims)
 
 
-def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
-    to_place, index = job.to_place, job.index
-    if to_place is None or to_place.finding is None or to_place.version != job.version:
+def _may_be_passed_over(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[str]) -> bool:
+    if to_place.version != job.version:
         return False
-    evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
     if evicting and not (to_place.is_uniform and _alike_to_victims(to_place.tasks)):
         return False
     others = tuple([reason for reason in wait.reasons if reason.author not in evicting])
-    if job.closed_version != job.version or others != to_place.reasons:
-        return False
     # It holds nothing, so that it is not a broken gang; and it has no task for backfill.
-    if len(index.pending) != len(index) or index.pending_best_effort:
+    if others != to_place.reasons or not _has_nothing_new(job) or job.index.pending_best_effort:
         return False
     # None where the session had moved some of its tasks.
-    errors, found = job.closed_errors, _errors_of(to_place)
+    errors, found = job.closed_errors, errors_of(to_place)
     if errors is None or len(errors) != len(found):
         return False
     return all(errors.get(uid) is each for uid, each in found.items())
 
 
-def _errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
+def errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
     """The errors of tasks that the finding about them comes with."""
     finding = to_place.finding
     return {to_place.tasks[0].uid: finding} if isinstance(finding, FitErrors) else {}
@@ -272,78 +341,3 @@ def _errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
 def _alike_to_victims(tasks: list[Task]) -> bool:
     """Whether the same pods may be evicted for each of these tasks of one class."""
     return len({(t.priority, t.pod.preemptable, t.pod.revocable_zone) for t in tasks}) == 1
-
-
-class EvictionVisits:
-    """The jobs that one run of an evicting action has to visit.
-
-    Where no eviction can help any job, the action changes nothing, in whatever order it visits
-    them. Then it visits one job of each waiting group, in the name of all; the others are passed
-    over if it says of that job what it said in the last session.
-    """
-
-    def __init__(self, session: Session, author: str) -> None:
-        self._session = session
-        self._author = author
-        actions = session.configuration.actions
-        # This action and those after it have not given their reasons in this session yet.
-        self._coming = frozenset(actions[actions.index(author) :])
-        self._lent: dict[str, WaitingGroup] = {}
-
-    def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
-        """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
-        session, unplaceable = self._session, self._session.waiting.unplaceable
-        groups = _groups_of(session)
-        if not groups:
-            return session.unsettled_jobs
-        for group in groups:
-            job = group.in_order()[0][1]
-            self._lent[job.id] = group
-            self._prepare(job)
-        awake = [*session.awake_jobs(), *(session.jobs[id_] for id_ in self._lent)]
-        awake.sort(key=lambda job: job.id)
-        if not any(may_help(job) for job in awake):
-            return awake
-        self._take_back()
-        for job_id in [*unplaceable.waits]:
-            self._wake(session.jobs[job_id])
-        return session.unsettled_jobs
-
-    def changed(self) -> list[Job]:
-        """The jobs to visit after them: those of groups whose reasons have changed."""
-        session, jobs = self._session, []
-        for job_id, group in self._lent.items():
-            before = session.waiting.unplaceable.waits[job_id].reasons
-            if self._own(session.reasons[job_id]) != self._own(before):
-                jobs += [job for _, job in group.in_order()]
-        self._take_back()
-        for job in jobs:
-            self._wake(job)
-        return sorted(jobs, key=lambda job: job.id)
-
-    def _own(self, reasons: Iterable[Reason]) -> list[Reason]:
-        return [reason for reason in reasons if reason.author == self._author]
-
-    def _prepare(self, job: Job) -> None:
-        """Gives a job what a visit of the actions before this one would have left."""
-        to_place, wait = job.to_place, self._session.waiting.unplaceable.waits[job.id]
-        assert to_place is not None
-        if "allocate" in self._coming:
-            self._session.reasons[job.id] = []
-            return
-        reasons = [reason for reason in wait.reasons if reason.author not in self._coming]
-        self._session.reasons[job.id] = reasons
-        job.fit_errors.update(_errors_of(to_place))
-
-    def _take_back(self) -> None:
-        for job_id in self._lent:
-            self._session.reasons.pop(job_id, None)
-            self._session.jobs[job_id].fit_errors.clear()
-        self._lent.clear()
-
-    def _wake(self, job: Job) -> None:
-        waiting = self._session.waiting
-        self._prepare(job)
-        if "allocate" not in self._coming:
-            waiting.found_unplaceable[job.id] = (job, waiting.unplaceable.key_of(job.id))
-        waiting.unplaceable.wake(job.id)

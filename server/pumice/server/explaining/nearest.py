@@ -76,7 +76,7 @@ def placement_of(session: Session, task: Task, count: int) -> explanation_pb2.Pl
     placement.feasible_node_count = len(rows)
     scores = session.choice.scores(task, view, rows)
     own = int(np.searchsorted(rows, row))
-    before = view.evaluate(_without(session, task, row), np.array([row], dtype=np.intp))
+    before = view.by_numpy.evaluate(_without(session, task, row), np.array([row], dtype=np.intp))
     scores[own] += float(before.order[0] + before.batch[0] - view.order[row] - view.batch[row])
     ranked = [own, *(int(i) for i in np.argsort(-scores, kind="stable") if i != own)][: count + 1]
     parts = _parts(session, task, rows, ranked)

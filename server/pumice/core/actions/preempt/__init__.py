@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pumice.core.actions.preempt.arguments import PreemptArguments
-from pumice.core.actions.preempt.attempt import Attempt, VictimScope
+from pumice.core.actions.preempt.attempt import Attempt, PreemptArguments, VictimScope
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.evicting.visits import EvictionVisits
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import EvictionVisits
 
 
 class PreemptAction:

@@ -8,15 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.actions.preempt.dry_run import DryRuns
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentType, boolean, ignored, integer
 from pumice.core.model.fit import Mask
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import NodeCount
 from pumice.core.model.status import EVICTABLE
 from pumice.core.session.evicting.candidates import (
+    REMEMBERS_ERRORS,
     EvictionNodes,
     EvictionReasons,
     frees_enough,
@@ -30,6 +31,35 @@ from pumice.core.session.session import Session
 
 _DISRUPTED = "DisruptionTarget"
 _BY_SCHEDULER = "PreemptionByScheduler"
+_WHOLE = 100
+
+
+class PreemptArguments(Arguments):
+    """How preemption searches."""
+
+    remembers_errors = REMEMBERS_ERRORS
+    topology_aware = boolean(
+        "enableTopologyAwarePreemption",
+        "tries victims out node by node before it evicts",
+        default=False,
+    )
+    workers = ignored(
+        "topologyAwarePreemptWorkerNum", "nodes are tried one after the other", ArgumentType.INT
+    )
+    candidate_percentage = integer(
+        "minCandidateNodesPercentage", 10, "at least this part of the nodes is tried for victims"
+    )
+    fewest_candidates = integer(
+        "minCandidateNodesAbsolute", 1, "at least so many nodes are tried for victims"
+    )
+    most_candidates = integer(
+        "maxCandidateNodesAbsolute", 100, "at most so many nodes are tried for victims"
+    )
+
+    def candidates_among(self, nodes: int) -> int:
+        """How many feasible nodes are enough to choose from."""
+        part = nodes * self.candidate_percentage // _WHOLE
+        return min(max(part, self.fewest_candidates), self.most_candidates, nodes)
 
 
 class VictimScope(Enum):
@@ -64,7 +94,7 @@ class Attempt:
         self._failed: dict[tuple[object, ...] | None, int] = {}
 
     def begin_visit(self) -> None:
-        """A job that stood for a waiting group is tried and explained anew when it is visited itself."""
+        """Forgets the representatives of waiting groups: a job that is visited itself is tried again."""
         self._reasons.clear()
         self._failed.clear()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -12,7 +13,9 @@ from pumice.core.decisions import Event, PodConditionChanged
 from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import added_text
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.session import Session
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"

@@ -39,7 +39,7 @@ from pumice.core.session.closing.conditions import (
     wait_text,
     with_condition,
 )
-from pumice.core.session.closing.outcome import jobs_without_queue
+from pumice.core.session.outbox import jobs_without_queue
 from pumice.core.session.session import Session
 
 _INQUEUE = PodGroupPhase.INQUEUE

@@ -33,9 +33,8 @@ class EvictionNodes:
         self._session = session
         self._remembers = remembers_errors
         self._refused: dict[tuple[str, str], Mask] = {}
-        # By class: the nodes that offer enough, and the last nodes that were compared with them.
+        # By class: the nodes that offer enough.
         self._large: dict[int, Mask] = {}
-        self._compared: dict[int, tuple[Mask, bool]] = {}
 
     def nodes_for(self, task: Task, view: ClassView) -> Mask:
         session = self._session
@@ -65,12 +64,8 @@ class EvictionNodes:
         return rows
 
     def is_any_large_enough(self, nodes: Mask, view: ClassView) -> bool:
-        """Whether one of these nodes is; tasks of a class mostly have the same ones."""
-        known = self._compared.get(view.class_.number)
-        if known is None or known[0] is not nodes:
-            known = (nodes, bool((nodes & self.large_enough(view)).any()))
-            self._compared[view.class_.number] = known
-        return known[1]
+        """Whether one of these nodes is."""
+        return bool((nodes & self.large_enough(view)).any())
 
 
 class EvictionReasons:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.memo import Memo
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 from pumice.core.session.policies import SortKey
 
 if TYPE_CHECKING:

@@ -18,8 +18,13 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
-from pumice.core.session.evicting.marks import VictimMarks, VictimTier, would_free
-from pumice.core.session.evicting.sums import EvictableSums
+from pumice.core.session.evicting.bounds import (
+    EvictableSums,
+    VictimMarks,
+    VictimTier,
+    sums_of,
+    would_free,
+)
 from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
@@ -97,12 +102,12 @@ class VictimSearch:
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
         self._sync()
-        return self._sums("", self._jobs[wanted], wanted).count > 0
+        return self._sums(self._jobs[wanted], wanted).count > 0
 
     def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where the resources of all candidates would be enough, if plugins allowed them all."""
         self._sync()
-        sums = self._sums("", self._jobs[wanted], wanted)
+        sums = self._sums(self._jobs[wanted], wanted)
         return (sums.count > 0) & self._fits(view, sums)
 
     def possible_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask:
@@ -114,9 +119,9 @@ class VictimSearch:
         if not self._marks.is_started:
             self._marks.start(self._tasks.job_ids)
         limits = self._marks.limits(task)
-        for number, tier in enumerate(self._tiers):
+        for tier in self._tiers:
             # The first tier that agrees on victims decides, so any of them might.
-            rows = self._possible_rows_for(tier, f"{number}", limits, view, wanted)
+            rows = self._possible_rows_for(tier, limits, view, wanted)
             if rows is not None:
                 result |= rows
         known = _KnownRows(
@@ -212,7 +217,7 @@ class VictimSearch:
     # All nodes, tier by tier.
 
     def _possible_rows_for(
-        self, tier: VictimTier, key: str, limits: list[float], view: ClassView, wanted: VictimFilter
+        self, tier: VictimTier, limits: list[float], view: ClassView, wanted: VictimFilter
     ) -> Mask | None:
         """Rows where the plugins of a tier might agree on enough victims.
 
@@ -229,16 +234,16 @@ class VictimSearch:
         caps: Whole | None = None
         for position in tier.counting:
             caps = self._caps(marks[position] - limits[position], caps)
-        agreed = self._sums(key, common, wanted, caps if tier.orderly else None)
+        agreed = self._sums(common, wanted, caps if tier.orderly else None)
         rows = agreed.count > 0
-        freed = agreed if tier.orderly else self._sums("", jobs, wanted)
+        freed = agreed if tier.orderly else self._sums(jobs, wanted)
         possible = rows & self._fits(view, freed)
         if len(offers) > 1 and not _agree(offers):
             apart = ~rows
-            for number, mask in enumerate(offers):
-                apart &= self._sums(f"{key}/{number}", mask, wanted).count > 0
+            for mask in offers:
+                apart &= self._sums(mask, wanted).count > 0
             if apart.any():
-                possible |= apart & self._fits(view, self._sums("", jobs, wanted))
+                possible |= apart & self._fits(view, self._sums(jobs, wanted))
         return possible
 
     def _caps(self, most: Floats, caps: Whole | None) -> Whole:
@@ -265,7 +270,6 @@ class VictimSearch:
             return
         self._generation = self._tasks.generation
         self._known_rows.clear()
-        self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
         # By job number: whether tasks of the job are candidates.
         self._jobs = Memo(self._find_jobs)
         # Marks are computed when there are candidates.
@@ -281,20 +285,15 @@ class VictimSearch:
             jobs[own] = False
         return jobs
 
-    def _sums(
-        self, key: str, jobs: Mask, wanted: VictimFilter, caps: Whole | None = None
-    ) -> EvictableSums:
-        kind = (key, wanted.elsewhere, wanted.best_effort_only)
-        sums = self._kept.get(kind)
-        if sums is None:
-            sums = self._kept[kind] = EvictableSums(
-                self._session.table,
-                self._tasks,
-                running_only=wanted.elsewhere,
-                best_effort_only=wanted.best_effort_only,
-            )
-        sums.update(jobs, caps)
-        return sums
+    def _sums(self, jobs: Mask, wanted: VictimFilter, caps: Whole | None = None) -> EvictableSums:
+        return sums_of(
+            self._session.table,
+            self._tasks,
+            jobs,
+            caps,
+            running_only=wanted.elsewhere,
+            best_effort_only=wanted.best_effort_only,
+        )
 
 
 class CandidateRows:

@@ -12,10 +12,8 @@ from pumice.core.cache.nodes import PODS_COLUMN, NodeTable
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal, refusals_by_row
 from pumice.core.model.memo import Memo
-from pumice.core.model.pod import PodSpec
-from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.terms import PodLimit
+from pumice.core.session.feasibility.terms import PodLimit, is_about
 from pumice.core.session.policies import RowTerms
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 _NOT_PREPARED = "the filters were not prepared for the pod"
-CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 
 
 class Feasibility:
@@ -43,19 +40,12 @@ class Feasibility:
         if task.pod.nominated_node_name:
             self._prepared.add(task.uid)
 
-    def why_not_bindable(self, spec: PodSpec) -> str | None:
-        """What a bind of such a pod needs and no plugin provides; None: nothing."""
-        if self._session.allocates_claims:
-            return None
-        claims = spec.resource_claims or self._session.cache.devices.extended.of(spec.requests)
-        return CLAIMS_NOT_ALLOCATED if claims else None
-
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
         self.prepare(task)
         if self._session.plain.is_class_plain(task.class_):
             return None
-        problem = self.why_not_bindable(task.class_.spec)
+        problem = self._session.plain.why_not_bindable(task.class_.spec)
         if problem is not None:
             return problem
         for function in self._session.chains.flat("pre_predicate"):
@@ -111,7 +101,7 @@ class Feasibility:
         for name in self._session.plugin_names:
             row_refusals = []
             if name in by_row:
-                row_refusals = view.row_refusals(name, by_row[name], everything)
+                row_refusals = view.by_numpy.refusals(name, by_row[name], everything)
             of_plugin = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
             if of_plugin:
                 result.append(of_plugin)
@@ -132,7 +122,9 @@ class Feasibility:
         static = view.class_refusals()
         for name, by_row, by_task, by_node in self._predicates:
             refusals = (
-                [r for r in view.row_refusals(name, by_row, rows) if r.rows[0]] if by_row else []
+                [r for r in view.by_numpy.refusals(name, by_row, rows) if r.rows[0]]
+                if by_row
+                else []
             )
             refusals += [r for r in static.get(name, ()) if r.rows[row]]
             if by_task is not None and (prepared or name not in pre_predicates):
@@ -209,7 +201,7 @@ class Feasibility:
         if self._pods_only[view.class_]:
             return resolvable
         rows = NodeRows(self._session.table)
-        for refusal in view.row_refusals(name, by_row, rows) if by_row else ():
+        for refusal in view.by_numpy.refusals(name, by_row, rows) if by_row else ():
             if refusal.unresolvable:
                 resolvable = resolvable & ~refusal.rows
         return resolvable
@@ -221,7 +213,7 @@ class Feasibility:
         return self._fit_errors(task, view, within)
 
     def class_errors(self, task: Task, view: ClassView) -> FitErrors:
-        """The same for any task of a class of which class and row tell all."""
+        """The same for any task of a class whose predicates depend on class and row alone."""
         return view.fit_errors(lambda: self._fit_errors(task, view, None))
 
     def _fit_errors(self, task: Task, view: ClassView, within: Mask | None) -> FitErrors:

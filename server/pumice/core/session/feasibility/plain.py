@@ -1,4 +1,4 @@
-"""Which tasks are placed by their class: only the class and the rows of nodes decide.
+"""Which tasks are plain, so that their class and the rows of nodes alone decide where they go.
 
 A task is *filtered by class* where no task predicate concerns it, and *scored by class* where no
 task score does; a plain task is both.
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.memo import Memo
-from pumice.core.model.pod import Pod
+from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
 from pumice.core.session.policies import CandidateTerms, PlainRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
+CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 _Tests = tuple[Callable[[Task], bool], ...]
 _SCORES = ("task_score", "task_batch_score")
 _NO_TERMS: tuple[CandidateTerm, ...] = ()
@@ -40,7 +41,8 @@ class _OfClass:
     # and whether that says that it passes all of them.
     prepared_tests: _Tests
     is_prepared: bool
-    # The same for the first of several tasks; None: one of the tests cannot be put like that.
+    # Tests that take several tasks and return how many of the first ones pass; None: a plugin has no
+    # such test.
     first_tests: tuple[Callable[[Sequence[Task]], int], ...] | None
     # The scores of candidates that are terms, and what a task must pass so that there are no
     # others, also once it is known to be filtered by class; None: there are others.
@@ -122,7 +124,7 @@ class PlainTasks:
         return _NO_TERMS if known.score_tests == () else known.terms(task, known.term_tests)
 
     def terms_of_all(self, tasks: list[Task]) -> tuple[CandidateTerm, ...] | None:
-        """The same for all tasks, of one class and job; None also where one is not filtered by class."""
+        """The same for several tasks of one class and job; None also if the class does not filter one."""
         first = tasks[0]
         known = self._classes[first.class_]
         if known.is_plain:
@@ -135,6 +137,13 @@ class PlainTasks:
         is_scored = known.score_tests == ()
         return _NO_TERMS if is_scored else known.terms(first, known.filtered_term_tests)
 
+    def why_not_bindable(self, spec: PodSpec) -> str | None:
+        """What a bind of such a pod needs and no plugin provides; None: nothing."""
+        if self._session.allocates_claims:
+            return None
+        claims = spec.resource_claims or self._session.cache.devices.extended.of(spec.requests)
+        return CLAIMS_NOT_ALLOCATED if claims else None
+
     def _ask(self, class_: TaskClass) -> _OfClass:
         chains, rules = self._session.chains, self._session.hooks.is_plain
         answers: dict[str, bool | None] = {
@@ -144,7 +153,7 @@ class PlainTasks:
         filters = self._tests(answers, ("task_predicate",))
         scores = self._tests(answers, _SCORES)
         names = [name for name, _ in chains.named("pre_predicate")]
-        bindable = self._session.feasibility.why_not_bindable(class_.spec) is None
+        bindable = self.why_not_bindable(class_.spec) is None
         prepared = {
             name: rule.prepare
             for name, rule in rules.items()

@@ -1,12 +1,16 @@
-"""The class views that are kept over sessions."""
+"""The class views that are kept over sessions, and the views that the tasks of a session have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pumice.core.cache.tasks import TaskClass
-from pumice.core.session.feasibility.class_answers import Facets
-from pumice.core.session.feasibility.views import ClassView
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.memo import Memo
+from pumice.core.session.feasibility.terms import is_about
+from pumice.core.session.feasibility.views import ClassView, Facets
+from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -17,6 +21,10 @@ ViewKey = int | tuple[int, Facets]
 _BYTES_PER_NODE = 40
 _MOST_BYTES = 256 * 2**20
 _FEWEST_VIEWS = 16
+# Point and plugin, and the function that gives the facet of a task there.
+_FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
+_NO_RULES: list[_FacetRule] = []
+_FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
 
 
 class ClassViews:
@@ -81,3 +89,44 @@ class ClassViews:
             if used != age:
                 break
             view.release()
+
+
+class SessionViews:
+    """Finds the view of a task: one for each class, and for each facet where rules have facets."""
+
+    def __init__(self, session: Session, kept: ClassViews) -> None:
+        self._session = session
+        self._kept = kept
+        self._rules = Memo(self._find_rules)
+
+    def of(self, task: Task) -> ClassView:
+        """The view of the task's class, up to date."""
+        facets = self.facets(task) if self.has_facets else ()
+        return self._kept.view(task.class_, facets, self._session)
+
+    def facets(self, task: Task) -> Facets:
+        """What rules depend on beside the task's class; empty where none has a facet."""
+        rules = self.facet_rules(task.class_)
+        return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
+
+    @cached_property
+    def has_facets(self) -> bool:
+        """Whether any rule has a facet; plugins have registered their rules when this is asked."""
+        return any(
+            getattr(rule, "facet", None) is not None
+            for point in _FACET_POINTS
+            for _, rule in self._session.chains.named(point)
+        )
+
+    def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        """The facets of rules about a class, by point and plugin."""
+        return self._rules[class_] if self.has_facets else _NO_RULES
+
+    def _find_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        return [
+            ((point, name), rule.facet)
+            for point in _FACET_POINTS
+            for name, rule in self._session.chains.named(point)
+            if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
+            if is_about(rule, class_)
+        ]

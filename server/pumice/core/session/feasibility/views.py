@@ -7,11 +7,10 @@ only the touched rows are computed again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pumice.core import kernel
 from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
@@ -19,21 +18,25 @@ from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
-from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
-from pumice.core.session.feasibility.program import RowLimits, RowProgram, is_about, terms_of
-from pumice.core.session.feasibility.rows import NodeRows, RowState
-from pumice.core.session.feasibility.terms import KernelTerm
+from pumice.core.session.feasibility.limits import RowLimits
+from pumice.core.session.feasibility.numpy_rows import NumpyRows
+from pumice.core.session.feasibility.terms import (
+    NO_LIMITS,
+    KernelTerm,
+    Outputs,
+    RowProgram,
+    is_about,
+    limits_of,
+    terms_of,
+)
 from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.policies import RowTerms, StateRule
+from pumice.core.session.policies import ClassRule
 
-# Where more than one row in this number was touched, all rows are computed.
-_REFRESH_ALL_ABOVE = 2
-# Up to this many touched rows are looked up among known results, of which a view keeps the second
-# number.
-_FEW_ROWS = 4
-_MOST_SEEN = 1_000
 _NO_CHAINS = Chains(Hooks(), [])
 Work = Counter[str]
+# ((point, plugin), facet) for every class rule with a facet.
+Facets = tuple[tuple[tuple[str, str], Hashable], ...]
+Refusals = list[tuple[str, list[Refusal]]]
 
 
 class ClassView:
@@ -44,8 +47,7 @@ class ClassView:
     ) -> None:
         self.class_ = class_
         self.answers = ClassAnswers(class_, facets, table)
-        self._table = table
-        self._work = work
+        self.table = table
         self._layout = -1
         self._terms: dict[str, KernelTerm] | None = None
         self._limits: RowLimits | None = None
@@ -57,29 +59,34 @@ class ClassView:
         self.reuse(chains, work)
 
     def reuse(self, chains: Chains, work: Work) -> None:
-        """A new session: the same questions to plugins that were opened anew."""
-        self._chains = chains
-        # Whether the answers at class points still hold was not asked in this session.
+        """Uses the view in a new session, which has opened its plugins again."""
+        self.chains = chains
+        # This session has not yet checked whether the answers at class points still hold.
         self._is_checked = False
         self._work = work
         if self._limits is not None:
             self._limits.reuse(chains, self.answers)
-        # What was computed for a row, by all that it follows from: most nodes are like others.
-        self._seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
+        # The results of NumPy for rows, by everything that they follow from: most nodes are like others.
+        self.seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
 
     def release(self) -> None:
         """The session has ended: its plugins and work may be freed."""
-        self._chains, self._work, self._seen = _NO_CHAINS, Counter(), {}
+        self.chains, self._work, self.seen = _NO_CHAINS, Counter(), {}
         if self._limits is not None:
             self._limits.reuse(_NO_CHAINS, self.answers)
 
     @property
+    def by_numpy(self) -> NumpyRows:
+        """Computes rows where the kernel does not."""
+        return NumpyRows(self)
+
+    @property
     def fits_nowhere(self) -> bool:
         """No node offers some resource that the class asks for: the arrays are the table's."""
-        return self.total is self._table.never
+        return self.total is self.table.never
 
     def sync(self) -> None:
-        table = self._table
+        table = self.table
         if self._layout != table.layout:
             self._start()
             return
@@ -89,43 +96,13 @@ class ClassView:
             return
         if self._program is not None:
             self._run_program(self._program, self._position)
-            return
-        if self.total is table.never:
-            self._position = table.changes
-            return
-        rows = table.touched_since(self._position)
-        if len(rows) * _REFRESH_ALL_ABOVE > len(table):
-            self._refresh(None)
-        elif len(rows) <= _FEW_ROWS:
-            for row in rows.tolist():
-                self._recall(row)
-        else:
-            self._refresh(rows)
+        elif not self.fits_nowhere:
+            self.by_numpy.follow(self._position)
         self._position = table.changes
 
-    def _recall(self, row: int) -> None:
-        """Refreshes a row from the known result of an equal row, if there is one."""
-        table = self._table
-        key = (
-            table.amounts[:, row].tobytes(),
-            table.offered[:, row].tobytes(),
-            bool(self.static_ok[row]),
-            float(self.static_order[row]),
-            *[rule.state(row, facet) for rule, facet in self._states()],
-        )
-        parts = (self.fits_idle, self.fits_future, self.open, self.order, self.batch, self.total)
-        known = self._seen.get(key)
-        if known is not None:
-            for part, value in zip(parts, known, strict=True):
-                part[row] = value
-            return
-        self._refresh(np.array([row], dtype=np.intp))
-        if len(self._seen) < _MOST_SEEN:
-            self._seen[key] = tuple(part[row].item() for part in parts)
-
     def _start(self) -> None:
-        table = self._table
-        self._seen.clear()
+        table = self.table
+        self.seen.clear()
         self._layout, self._is_checked = table.layout, True
         self._invalidate_findings()
         count = len(table)
@@ -136,7 +113,7 @@ class ClassView:
         self.static_ok: Mask
         self.static_order: Floats
         # The refusals are by plugin, in the order in which plugins are asked.
-        self.static, self.static_ok, self.static_order = self.answers.combined(self._chains)
+        self.static, self.static_ok, self.static_order = self.answers.combined(self.chains)
         self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
         self.fits_idle: Mask = np.zeros(count, dtype=np.bool_)
         self.open: Mask = np.zeros(count, dtype=np.bool_)
@@ -144,10 +121,13 @@ class ClassView:
         self.order: Floats = np.zeros(count) if self._scores_rows() else self.static_order
         self.batch: Floats = np.zeros(count)
         self.total: Floats = np.zeros(count)
+        fits = (self.fits_idle, self.fits_future)
+        # What is computed for each row.
+        self.outputs: Outputs = (*fits, self.open, self.order, self.batch, self.total)
         self._limits = None
         self._program = self._compile()
         if self._program is None:
-            self._refresh(None)
+            self.by_numpy.refresh(None)
         else:
             self._run_program(self._program, -1)
         self._position = table.changes
@@ -155,7 +135,7 @@ class ClassView:
     def _invalidate_findings(self) -> None:
         self._takes_any = (-1, -1)
         if self._errors is not None:
-            # To be found again, and to be compared with.
+            # The next errors are compared with these.
             self._errors = (-1, self._errors[1])
 
     def _check_class_answers(self) -> None:
@@ -164,46 +144,55 @@ class ClassView:
         if self.fits_nowhere:
             return
         if kernel.rows is not None and self._program is None:
-            self._count("classes_by_numpy")
+            self.count("classes_by_numpy")
         before = self.answers.asked
-        self.static, passes, scores = self.answers.combined(self._chains)
+        self.static, passes, scores = self.answers.combined(self.chains)
         if (self.order is self.static_order and self._scores_rows()) or self._has_other_terms():
             self._start()
             return
         if self.answers.asked == before:
             return
-        self._count("classes_refreshed")
+        self.count("classes_refreshed")
         changed = np.flatnonzero((passes != self.static_ok) | (scores != self.static_order))
         # In place: the kernel's program reads these arrays.
         self.static_ok[:], self.static_order[:] = passes, scores
         self._invalidate_findings()
         if len(changed):
-            self._refresh(changed)
+            self.by_numpy.refresh(changed)
+            if self._program is not None:
+                self._program.forget()
 
     def _has_other_terms(self) -> bool:
         """Whether a node has changed so that the kernel computes the scores by other terms."""
         if kernel.rows is None:
             return False
-        terms = terms_of(self.class_, self._chains, self.answers)
-        return terms != self._terms or (self._limits is not None and not self._limits.holds)
+        if terms_of(self.class_, self.chains, self.answers) != self._terms:
+            return True
+        if self._limits is not None:
+            return not self._limits.holds
+        return self._program is not None and self._is_limited()
+
+    def _is_limited(self) -> bool:
+        """Whether states that plugins keep limit how many tasks of the class a row takes."""
+        return bool(limits_of(self.class_, self.chains, self.answers))
 
     def _scores_rows(self) -> bool:
-        return any(is_about(rule, self.class_) for _, rule in self._chains.named("row_score"))
+        return any(is_about(rule, self.class_) for _, rule in self.chains.named("row_score"))
 
     def class_refusals(self) -> dict[str, list[Refusal]]:
         """What plugins have against nodes, whatever their state, by plugin."""
-        return dict(self.answers.at("class_predicate", self._chains))
+        return dict(self.answers.at("class_predicate", self.chains))
 
     def class_scores(self) -> list[tuple[str, Floats]]:
         """The scores of all nodes that follow from the class, by plugin."""
-        return self.answers.at("class_score", self._chains)
+        return self.answers.at("class_score", self.chains)
 
     def _find_needs(self) -> None:
         """Column and amount of all that must be there, and the names of the resources.
 
         Cpu and memory are compared even when nothing is asked: a node may be below zero.
         """
-        table, request = self._table, self.class_.request
+        table, request = self.table, self.class_.request
         columns = {name: column for column, name in enumerate(table.columns)}
         self.needs: list[tuple[int, float]] = []
         self.need_names: list[str] = []
@@ -216,7 +205,7 @@ class ClassView:
 
     def _fit_nowhere(self) -> None:
         """No node offers some resource that the class asks for: nothing has to be computed."""
-        table = self._table
+        table = self.table
         self.static = []
         self.static_ok = self.fits_future = self.fits_idle = self.open = table.nowhere
         self.static_order = self.order = self.batch = table.nothing
@@ -226,27 +215,24 @@ class ClassView:
 
     def _compile(self) -> RowProgram | None:
         """The row functions for the kernel, where there is one and all of them have a term."""
-        if kernel.rows is None or not len(self._table):
+        if kernel.rows is None or not len(self.table):
             return None
-        terms = self._terms = terms_of(self.class_, self._chains, self.answers)
+        terms = self._terms = terms_of(self.class_, self.chains, self.answers)
         if terms is None:
-            self._count("classes_by_numpy")
+            self.count("classes_by_numpy")
             return None
-        if self._limits is None:
-            self._limits = RowLimits(self.class_, self._table, self._chains, self.answers)
+        if self._limits is None and self._is_limited():
+            self._limits = RowLimits(self.class_, self.table, self.chains, self.answers)
         static = (self.static_ok, self.static_order)
-        fits = (self.fits_idle, self.fits_future)
-        outputs = (*fits, self.open, self.order, self.batch, self.total)
-        limits = self._limits.arrays
-        return RowProgram(self.class_, self._table, self.needs, static, terms, limits, outputs)
+        limits = NO_LIMITS if self._limits is None else self._limits.arrays
+        return RowProgram(self.class_, self.table, self.needs, static, terms, limits, self.outputs)
 
     def _run_program(self, program: RowProgram, since: int) -> None:
-        if self._limits is not None and not self._limits.is_empty:
-            rows = self._table.touched_since(since)
+        if self._limits is not None:
+            rows = self.table.touched_since(since)
             if not self._limits.fill(rows):
                 program = self._reopened()
         self._work["rows_computed"] += program.evaluate(since)
-        self._position = self._table.changes
 
     def _reopened(self) -> RowProgram:
         """The program with the arrays of the limits as they are now."""
@@ -254,63 +240,7 @@ class ClassView:
         assert program is not None
         return program
 
-    def _refresh(self, index: NDArray[np.intp] | None) -> None:
-        rows = NodeRows(self._table, index)
-        where = slice(None) if index is None else index
-        state = self.evaluate(rows, where)
-        self.fits_idle[where] = state.fits_idle
-        self.fits_future[where] = state.fits_future
-        self.open[where] = state.open
-        self.order[where] = state.order
-        self.batch[where] = state.batch
-        self.total[where] = state.total
-        if self._program is not None:
-            self._program.forget()
-
-    def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
-        """Evaluates some rows for the class; ``where`` are their positions."""
-        self._count("rows_computed", len(rows))
-        open_ = self.static_ok[where].copy()
-        for refusals in self._of_rows("row_predicate", rows):
-            for refusal in refusals:
-                open_ &= ~refusal.rows
-        order = self.static_order[where]
-        for score in self._of_rows("row_score", rows):
-            order = order + score
-        batch: Floats = np.zeros(len(rows))
-        for score in self._of_rows("row_batch_score", rows):
-            batch = batch + score
-        return RowState(self.fits(rows.idle), self.fits(rows.future), open_, order, batch)
-
-    def _of_rows(self, point: str, rows: NodeRows) -> Iterator[Any]:
-        for name, function in self._chains.named(point):
-            if isinstance(function, RowTerms):
-                facet = self.answers.facet_of(point, name)
-                yield function.term_of(self.class_, facet).evaluate(rows)
-            elif not isinstance(function, StateRule):
-                yield function(self.class_, rows)
-            elif function.concerns(self.class_):
-                yield function.answer(self.class_, self.answers.facet_of(point, name), rows)
-
-    def row_refusals(self, plugin: str, function: Any, rows: NodeRows) -> list[Refusal]:
-        """What a plugin's row predicate has against rows."""
-        if not isinstance(function, StateRule):
-            return list(function(self.class_, rows))
-        if not function.concerns(self.class_):
-            return []
-        facet = self.answers.facet_of("row_predicate", plugin)
-        return list(function.answer(self.class_, facet, rows))
-
-    def _states(self) -> list[tuple[StateRule[Any], Hashable]]:
-        """The rules whose states of nodes the answers follow from, with the facets of the view."""
-        return [
-            (rule, self.answers.facet_of(point, name))
-            for point in ("row_predicate", "row_score", "row_batch_score")
-            for name, rule in self._chains.named(point)
-            if isinstance(rule, StateRule) and rule.concerns(self.class_)
-        ]
-
-    def _count(self, what: str, number: int = 1) -> None:
+    def count(self, what: str, number: int = 1) -> None:
         self._work[what] += number
 
     @property
@@ -320,17 +250,20 @@ class ClassView:
 
     def best_rows(
         self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...] = ()
-    ) -> list[int] | None:
-        """The best rows for so many tasks placed one after the other; None: there is no program."""
+    ) -> list[int]:
+        """The best rows for so many tasks placed one after the other; fewer where room runs out.
+
+        Terms may be given only where the view has a program.
+        """
         if self._program is None:
-            return None
+            return self.by_numpy.best_rows(within, count)
         limits = self._limits if count > 1 else None
-        if limits is not None and not limits.deepen(count, self._chains, self.answers):
+        if limits is not None and not limits.deepen(count, self.chains, self.answers):
             self._reopened()
         parts = tuple([term.kernel_parts for term in terms]) if terms else ()
         rows, judged = self._program.choose(within, count, parts)
         if judged:
-            self._count("rows_computed", judged)
+            self._work["rows_computed"] += judged
         return rows
 
     def fits(self, amounts: Floats) -> Mask:
@@ -346,7 +279,7 @@ class ClassView:
         """Whether a row has enough resources now or after releases, and passes the predicates."""
         position, row = self._takes_any
         if row >= 0 and self.open[row] and self.fits_future[row]:
-            # The one that was found last is as good as any.
+            # The row that was found last is still feasible.
             return True
         if position != self._position:
             takes = self.open & self.fits_future
@@ -358,13 +291,65 @@ class ClassView:
     def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
         """Why the class fits on no row; computed again only after a change.
 
-        What comes out the same stays the same object, by which it is known to be nothing new.
+        Errors that are equal to those before stay the same object, so that callers can compare objects.
         """
         known = self._errors
-        if known is not None and known[0] == self._table.changes:
+        if known is not None and known[0] == self.table.changes:
             return known[1]
         errors = find()
         if known is not None and errors.is_equivalent_to(known[1]):
             errors = known[1]
-        self._errors = (self._table.changes, errors)
+        self._errors = (self.table.changes, errors)
         return errors
+
+
+class ClassAnswers:
+    """The answers at ``class_predicate`` and ``class_score``, each kept as long as it holds."""
+
+    __slots__ = ("_class", "_facets", "_kept", "_table", "asked")
+
+    def __init__(self, class_: TaskClass, facets: Facets, table: NodeTable) -> None:
+        self._class = class_
+        self._facets = dict(facets)
+        self._table = table
+        # By point and plugin: the version that the answer holds for, and the answer.
+        self._kept: dict[tuple[str, str], tuple[Hashable, Any]] = {}
+        # How often a plugin was asked.
+        self.asked = 0
+
+    def facet_of(self, point: str, plugin: str) -> Hashable:
+        """What a plugin's answers at a point depend on beside the class; None: nothing."""
+        return self._facets.get((point, plugin))
+
+    def combined(self, chains: Chains) -> tuple[Refusals, Mask, Floats]:
+        """All refusals by plugin, the nodes that pass all of them, and the sum of the scores."""
+        refused: Refusals = self.at("class_predicate", chains)
+        passes: Mask = np.ones(len(self._table), dtype=np.bool_)
+        for _, refusals in refused:
+            for refusal in refusals:
+                passes &= ~refusal.rows
+        scores: Floats = np.zeros(len(self._table))
+        for _, score in self.at("class_score", chains):
+            scores = scores + score
+        return refused, passes, scores
+
+    def _version(self, rule: ClassRule[Any]) -> Hashable:
+        own = rule.version()
+        return own if rule.version_of is None else (own, rule.version_of(self._class))
+
+    def at(self, point: str, chains: Chains) -> list[tuple[str, Any]]:
+        """The answers at one point, by plugin, in the order in which plugins are asked."""
+        answers = []
+        for name, rule in chains.named(point):
+            is_rule = isinstance(rule, ClassRule)
+            own = self._version(rule) if is_rule else self._table.objects_version
+            version = (self._table.layout, own)
+            known = self._kept.get((point, name))
+            if known is None or known[0] != version:
+                self.asked += 1
+                facet = self._facets.get((point, name))
+                answer = rule.answer(self._class, facet) if is_rule else rule(self._class)
+                answer = list(answer) if point == "class_predicate" else answer
+                known = self._kept[point, name] = (version, answer)
+            answers.append((name, known[1]))
+        return answers

@@ -50,7 +50,7 @@ class DomainCapacity:
         # Where domains are compared by their capacity, all of it counts.
         most = _ALL if job.topology_key else len(tasks)
         slots = _slots(view, self._session.table.future, most, view.fits_future)
-        need = self._session.votes.least_to_place(job, sub_job)
+        need = self._session.votes.least_of(sub_job if job.has_policies else job)
         return self._sums(slots, domains), need
 
     def of_class(self, tasks: Sequence[Task], domains: Sequence[str], *, now: bool) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TasksToPlace
-from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.orders import LiveHeap
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.plain import are_scored_alike
-from pumice.core.session.ordering.heap import LiveDeque
+from pumice.core.session.orders import LiveDeque
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 
@@ -39,7 +38,7 @@ class Placement:
         self.is_trial = False
 
     def place_at_once(self, job: Job, to_place: TasksToPlace) -> Statement | None:
-        """Allocates all tasks of a job that are alike and go by their class, in one go.
+        """Allocates all tasks of a job at once, where their class alone decides where they can go.
 
         None: nothing was placed, and the tasks have to be tried in their order.
         """
@@ -47,7 +46,7 @@ class Placement:
         if not to_place.is_uniform or job.fit_errors:
             return None
         first, count, votes = tasks[0], len(tasks), session.votes
-        if session.has_facets and session.facet_rules(first.class_):
+        if session.views.has_facets and session.views.facet_rules(first.class_):
             return None
         view = session.view(first)
         if not view.has_feasible_row or (count > 1 and votes.tasks_missing(job) < count):
@@ -63,40 +62,33 @@ class Placement:
         return statement
 
     def place_tasks(
-        self,
-        job: Job,
-        sub_job: SubJob,
-        tasks: deque[Task],
-        domain: str,
-        *,
-        uniform: bool = False,
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str
     ) -> Statement | None:
-        """Tries tasks until the sub-job is ready; what was tried is taken off the list.
+        """Tries tasks until the sub-job is ready, and removes those that it tried from the list.
 
         Returns a statement that makes the sub-job ready or at least pipelined, or None.
-        ``uniform``: the tasks are of one class, without gates and nominated nodes.
         """
         topology = self._session.topology
         follows = sub_job.network_topology is not None
         if domain == CLUSTER_TOP and not follows:
-            return self._place_all(job, sub_job, tasks, None, uniform=uniform)
+            return self._place_all(job, sub_job, tasks, None)
         within = topology.nodes_of(domain)
         if within is not None and not within.any():
             return None
         topology.domain = domain
         topology.followed = topology.occupied_by_part(sub_job) if follows else ""
         try:
-            return self._place_all(job, sub_job, tasks, within, uniform=uniform)
+            return self._place_all(job, sub_job, tasks, within)
         finally:
             topology.domain, topology.followed = CLUSTER_TOP, ""
 
     def _place_all(
-        self, job: Job, sub_job: SubJob, tasks: deque[Task], within: Mask | None, *, uniform: bool
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], within: Mask | None
     ) -> Statement | None:
         session = self._session
         statement = Statement(session)
         while tasks:
-            if not self._place_class(statement, job, sub_job, tasks, within, uniform=uniform):
+            if not self._place_class(statement, job, sub_job, tasks, within):
                 task = tasks.popleft()
                 session.count("tasks_tried")
                 if not self._is_worth_trying(job, sub_job, task):
@@ -123,27 +115,22 @@ class Placement:
         sub_job: SubJob,
         tasks: deque[Task],
         within: Mask | None,
-        *,
-        uniform: bool,
     ) -> bool:
-        """Places the first tasks, plain and of one class, in one go; true when it placed some.
+        """Places the first tasks at once, if they are plain and of one class; true: it placed some.
 
-        No more than the sub-job needs before it can be ready, so that nobody has to be asked in
-        between. A task that does not fit, or is not plain, stays on the list.
+        It places no more tasks than the sub-job needs before it can be ready, so that no plugin has
+        to be asked in between. A task that does not fit, or is not plain, stays on the list.
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(sub_job if job.has_policies else job)
         if isinstance(tasks, LiveDeque):
             # Only the first one is known: its placement may change the order.
             most = min(most, 1)
-        uniform = uniform and not job.fit_errors and session.plain.is_class_plain(first.class_)
-        terms: tuple[CandidateTerm, ...] | None = ()
-        if uniform and not session.facet_rules(first.class_):
-            alike = list(islice(tasks, most))
-        else:
-            terms = self._terms(first)
-            alike = [] if terms is None else self._alike(job, sub_job, tasks, most, terms)
-        if not alike or terms is None:
+        terms = self._terms(first)
+        if terms is None:
+            return False
+        alike = self._alike(job, sub_job, tasks, most, terms)
+        if not alike:
             return False
         count = session.votes.allocatable_count(session.queues[job.queue], first, len(alike))
         view = session.view(first)
@@ -156,7 +143,7 @@ class Placement:
             for _ in range(placed):
                 tasks.popleft()
         if sub_job.network_topology is not None:
-            # In a level domain one says all.
+            # The nodes of a level domain share one lowest domain, so one task shows where all went.
             level = session.topology.tree.is_level(session.topology.domain)
             for task in alike[: 1 if level else placed]:
                 self._follow(sub_job, task)
@@ -183,16 +170,16 @@ class Placement:
         most: int,
         terms: tuple[CandidateTerm, ...],
     ) -> list[Task]:
-        """The first tasks of one class that go by it, with the same terms for their scores."""
+        """The first tasks of one class that it filters, with the same terms for their scores."""
         session, class_, first = self._session, tasks[0].class_, tasks[0].pod
         all_plain = session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
-        facets = session.facets(tasks[0]) if session.has_facets else ()
+        facets = session.views.facets(tasks[0]) if session.views.has_facets else ()
         together: list[Task] = []
         for task in tasks:
             if len(together) >= most or task.class_ is not class_ or task.gated:
                 break
-            if facets and session.facets(task) != facets:
+            if facets and session.views.facets(task) != facets:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
@@ -221,7 +208,7 @@ class Placement:
         return True
 
     def _explain_role(self, job: Job, task: Task) -> None:
-        """Once for a role, however many of its pods are passed over."""
+        """Adds one reason for a role, however many of its tasks are passed over."""
         about = (task.role,)
         reasons = self._session.reasons.get(job.id, ())
         if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in reasons):
@@ -291,7 +278,10 @@ class Placement:
 
 
 def finding_about(session: Session, queue: Queue, first: Task) -> Finding | None:
-    """Why a task that goes by its class cannot be placed; None: it may be, or does not go by it."""
+    """Why a task that is filtered by its class cannot be placed.
+
+    None: it may be placed, or its class alone does not decide.
+    """
     is_allocatable = session.votes.is_allocatable(queue, first)
     if is_allocatable and session.view(first).has_feasible_row:
         return None

@@ -143,7 +143,7 @@ class DomainSearch:
         trial_tasks = pending_tasks.clone()
         trial = self._try(job, trial_tasks, tried, scored=False)
         if not trial.is_good:
-            # Nor would it be in the other ones.
+            # The other domains are alike, so they do not take the job either.
             trial.discard()
             return self._best_of(job, pending_tasks, others)
         best = self._best_beside(trial, tried, alike, first.request)

@@ -1,23 +1,21 @@
-"""Statements: placements and evictions that are committed or undone together; and their decisions."""
+"""Statements: placements and evictions that are committed or undone together; and the moves they make."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, Transaction
-from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
-from pumice.core.model.devices import ClaimChoice
 from pumice.core.model.fit import Mask
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.status import PIPELINED, TaskStatus
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.placing.batch import best_rows
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -35,6 +33,8 @@ class _Kind(Enum):
 
 # Names of their own: Python 3.11 is slow to find members of enumerations.
 _EVICT, _ALLOCATE = _Kind.EVICT, _Kind.ALLOCATE
+_PENDING, _ALLOCATED, _BINDING = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.BINDING
+_RELEASING, _RUNNING = TaskStatus.RELEASING, TaskStatus.RUNNING
 
 
 class Statement:
@@ -51,13 +51,6 @@ class Statement:
         self._operations: list[tuple[_Kind, list[Task], str]] = []
         # What a plugin said against the last placement that failed.
         self.objection = ""
-
-    @classmethod
-    def of_allocated(cls, session: Session, tasks: list[Task]) -> Statement:
-        """Tasks of one job that earlier statements of the session left allocated."""
-        statement = cls(session)
-        statement._operations.append((_ALLOCATE, tasks, ""))
-        return statement
 
     def __len__(self) -> int:
         return sum(len(tasks) for _, tasks, _ in self._operations)
@@ -77,10 +70,10 @@ class Statement:
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
-        The result is that of placing one after the other. It is for tasks that go by their class,
-        with the same terms added to their scores, and that their queue may take. Returns how many
-        of the first ones were placed: fewer where idle resources run out or a plugin objects, or
-        none, if all or none are wanted (``whole``).
+        The result is that of placing one task after the other. The tasks must be filtered by their
+        class, have the same terms in their scores, and be allowed by their queue. Returns how many
+        of the first ones were placed. These are fewer where idle resources run out or a plugin
+        objects; with ``whole``, all tasks are placed or none.
         """
         moves, count = self._session.moves, len(tasks)
         if count > 1 and not moves.keeps_kube_view:
@@ -107,8 +100,6 @@ class Statement:
         for group in groups:
             session.work["candidates_scored"] += len(table.rows)
             rows = view.best_rows(group, count, terms)
-            if rows is None:
-                rows = best_rows(table, view, group, count)
             if rows:
                 return rows
         return []
@@ -122,12 +113,12 @@ class Statement:
 
     def allocate(self, task: Task, node_name: str) -> bool:
         """Places the task on idle resources; false: a plugin objects, and nothing happened."""
-        return self._place(_ALLOCATE, task, node_name, TaskStatus.ALLOCATED)
+        return self._place(_ALLOCATE, task, node_name, _ALLOCATED)
 
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
         """Reserves resources that are being released for the task; false: a plugin objects."""
         task.eviction_occurred = eviction_occurred
-        return self._place(_Kind.PIPELINE, task, node_name, TaskStatus.PIPELINED)
+        return self._place(_Kind.PIPELINE, task, node_name, PIPELINED)
 
     def _place(self, kind: _Kind, task: Task, node_name: str, status: TaskStatus) -> bool:
         objections = self._session.moves.place(task, node_name, status)
@@ -166,7 +157,7 @@ class Statement:
             for task in tasks:
                 task.last_transaction = None
             if kind is _EVICT:
-                session.moves.commit_evict(tasks[0])
+                session.moves.evicted[tasks[0].uid] = tasks[0]
                 session.outbox.evict(tasks[0], reason, for_job)
         self._operations.clear()
 
@@ -198,85 +189,206 @@ class Statement:
         other._operations = []
 
 
-# Task, node, reason (empty for a bind), and the job that it is done for.
-_Order = tuple[Task, str, str, str]
-
-
-class Outbox:
-    """Collects binds and evictions that were committed."""
+class Moves:
+    """The only code that changes tasks, nodes and phases during a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.orders: list[_Order] = []
-        self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
-        self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
-        self._devices: dict[str, SharedDevice] = {}
-        # The actions that have run, each with the number of orders by its end.
-        self.made_by: list[tuple[str, int]] = []
+        self._origins: dict[str, tuple[Task, TaskStatus, str]] = {}
+        self._phases: dict[str, tuple[Job, PodGroupPhase]] = {}
+        # Kubernetes' view differs from the ledger by pods taken out of it in this session. A pod
+        # whose eviction was undone stays out of it.
+        self._kube_hidden: dict[str, tuple[Task, int]] = {}
+        # Whether placements change that view.
+        self.keeps_kube_view = False
+        # Every task that was moved, in order; readers of the log update their sums from it.
+        self.log: list[Task] = []
+        # Jobs with a task or phase that was changed, even if the change was undone since.
+        self.touched_jobs: set[str] = set()
+        # Tasks that were pipelined, even if that was undone since.
+        self.pipelined: dict[str, Task] = {}
+        self.bound: dict[str, Task] = {}
+        self.evicted: dict[str, Task] = {}
 
-    def action_ended(self, name: str) -> None:
-        self.made_by.append((name, len(self.orders)))
+    # Placing and evicting; each calls the handlers of plugins.
 
-    def evict(self, task: Task, reason: str, for_job: str) -> None:
-        self.orders.append((task, task.node_name, reason, for_job))
-        message = f"{reason}: makes room for {for_job}" if for_job else reason
-        victim_job = self._session.jobs.get(task.job_id)
-        if victim_job is not None:
-            self._session.record_event(victim_job, "Evict", message)
-        pod = task.pod
-        self._session.events.append(Event.about(pod, "Evict", message))
+    def place(self, task: Task, node_name: str, status: TaskStatus) -> list[str]:
+        """Puts a task on a node, as Allocated or Pipelined; returns what handlers object to."""
+        self._remember(task)
+        self._session.jobs[task.job_id].set_status([task], status)
+        table = self._session.table
+        table.place([task], [table.entries[node_name].row])
+        self.log.append(task)
+        if status is PIPELINED:
+            self.pipelined[task.uid] = task
+        problems = []
+        for handler in self._session.hooks.handlers:
+            problem = handler.allocated(task)
+            if problem is not None:
+                problems.append(problem)
+        return problems
 
-    def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:
-        """Sets the volumes for the task's claims in its bind."""
-        if volumes:
-            self._volumes[task.uid] = volumes
-        else:
-            self._volumes.pop(task.uid, None)
+    @cached_property
+    def can_place_many(self) -> bool:
+        """Whether every handler accepts several tasks at once."""
+        return all(h.allocated_many is not None for h in self._session.hooks.handlers)
 
-    def attach_claims(self, task: Task, claims: tuple[ClaimChoice, ...]) -> None:
-        """Sets the devices for the task's claims in its bind."""
-        if claims:
-            self._claims[task.uid] = claims
-        else:
-            self._claims.pop(task.uid, None)
+    @cached_property
+    def _tests_of_many(self) -> list[Callable[[list[Task], list[int]], bool]]:
+        return [h.accepts_many for h in self._session.hooks.handlers if h.accepts_many is not None]
 
-    def attach_device(self, task: Task, device: SharedDevice | None) -> None:
-        """Sets the device for which the task's node is locked in its bind."""
-        if device is not None:
-            self._devices[task.uid] = device
-        else:
-            self._devices.pop(task.uid, None)
+    def can_place(self, tasks: list[Task], rows: list[int]) -> bool:
+        """Whether every handler accepts these tasks on those rows at once."""
+        if not self.can_place_many:
+            return False
+        for accepts_many in self._tests_of_many:  # noqa: SIM110
+            if not accepts_many(tasks[: len(rows)], rows):
+                return False
+        return True
 
-    def decisions(self) -> tuple[Decision, ...]:
-        session = self._session
-        sizes = Counter([for_job for _, _, _, for_job in self.orders])
-        prefix = f"{session.id_prefix}{session.number}"
-        gangs = {id_: _gang(prefix, session.jobs.get(id_), size) for id_, size in sizes.items()}
-        takes = bool(self._volumes or self._claims or self._devices)
-        decisions: list[Decision] = []
-        for number, (task, node, reason, for_job) in enumerate(self.orders):
-            pod, uid, gang, id_ = task.pod, task.uid, gangs[for_job], f"{prefix}.{number}"
-            space, name, added = pod.namespace, pod.name, task.bind_annotations
-            if reason:
-                job = task.job_id
-                decisions.append(Evict(id_, space, name, uid, node, reason, for_job, gang, job))
-            elif takes:
-                decisions.append(
-                    Bind(id_, space, name, uid, node, gang, added, *self._taken_by(uid))
-                )
-            else:
-                decisions.append(Bind(id_, space, name, uid, node, gang, added))
-        return tuple(decisions)
+    def place_many(self, tasks: list[Task], rows: list[int]) -> None:
+        """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
+        session, origins, in_view = self._session, self._origins, self.keeps_kube_view
+        job_id = tasks[0].job_id
+        for task in tasks:
+            uid = task.uid
+            if uid not in origins:
+                origins[uid] = (task, _PENDING, "")
+            task.entered_view = in_view
+        self.touched_jobs.add(job_id)
+        session.jobs[job_id].set_status(tasks, _ALLOCATED)
+        session.table.place(tasks, rows, in_kube_view=in_view)
+        self.log += tasks
+        for handler in session.hooks.handlers:
+            if handler.allocated_many is not None:
+                handler.allocated_many(tasks)
 
-    def _taken_by(
-        self, uid: str
-    ) -> tuple[tuple[VolumeChoice, ...], tuple[ClaimChoice, ...], SharedDevice | None]:
-        """What a bind takes beside its node."""
-        return self._volumes.get(uid, ()), self._claims.get(uid, ()), self._devices.get(uid)
+    def unplace(self, task: Task) -> None:
+        self._session.jobs[task.job_id].set_status([task], _PENDING)
+        self._session.table.unplace(task)
+        self.log.append(task)
+        self._call_deallocated(task)
+        task.node_name, task.bind_annotations = "", ()
 
+    def evict(self, task: Task) -> None:
+        self._remember(task)
+        self._restate(task, _RELEASING)
+        self._call_deallocated(task)
 
-def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
-    group = None if job is None else job.group
-    if job is None or group is None:
-        return None
-    return Gang(f"{prefix}/{job.id}", job.id, group.uid, group.spec_hash, size)
+    def unevict(self, task: Task) -> None:
+        # Running, even if it was only Bound: the reference forgets what it was.
+        self._restate(task, _RUNNING)
+        for handler in self._session.hooks.handlers:
+            handler.allocated(task)
+
+    def _restate(self, task: Task, status: TaskStatus) -> None:
+        self._session.jobs[task.job_id].set_status([task], status)
+        self._session.table.restate(task)
+        self.log.append(task)
+
+    def _call_deallocated(self, task: Task) -> None:
+        for handler in self._session.hooks.handlers:
+            if handler.deallocated is not None:
+                handler.deallocated(task)
+
+    def commit_binds(self, tasks: list[Task]) -> None:
+        """Commits tasks of one class and sub-job that are allocated."""
+        bound, orders, job_id = self.bound, self._session.outbox.orders, tasks[0].job_id
+        self._session.jobs[job_id].set_status(tasks, _BINDING)
+        for task in tasks:
+            task.ledger_status, task.last_transaction = _BINDING, None
+            bound[task.uid] = task
+            orders.append((task, task.node_name, "", job_id))
+
+    # Kubernetes' view, on behalf of the predicates plugin.
+
+    def kube_add(self, task: Task) -> None:
+        if task.uid in self._kube_hidden:
+            return
+        row = self._session.table.row_of(task.node_name)
+        if row is not None:
+            task.entered_view = True
+            self._session.table.kube_change([row], [task], 1)
+
+    def kube_remove(self, task: Task) -> None:
+        row = self._session.table.row_of(task.node_name)
+        if row is None or task.uid in self._kube_hidden:
+            return
+        if not task.entered_view:
+            self._kube_hidden[task.uid] = (task, row)
+        task.entered_view = False
+        self._session.table.kube_change([row], [task], -1)
+
+    def is_in_kube_view(self, task: Task) -> bool:
+        """Whether a task on a node is also in Kubernetes' view of it."""
+        if task.uid in self._kube_hidden:
+            return False
+        return (
+            task.uid not in self._origins
+            or task.entered_view
+            or (self._origins[task.uid][2] == task.node_name)
+        )
+
+    # The state before the session, and the end of the session.
+
+    def _remember(self, task: Task) -> None:
+        if task.uid not in self._origins:
+            self._origins[task.uid] = (task, task.status, task.node_name)
+            self.touched_jobs.add(task.job_id)
+
+    def origin_of(self, task: Task) -> tuple[TaskStatus, str]:
+        """The status and node that a task had when the session began."""
+        origin = self._origins.get(task.uid)
+        return (task.status, task.node_name) if origin is None else origin[1:]
+
+    def remember_phase(self, job: Job) -> None:
+        self._phases.setdefault(job.id, (job, job.phase))
+        self.touched_jobs.add(job.id)
+
+    def finish(self) -> None:
+        """Keeps what was committed, and restores the rest."""
+        self._restore(keep=True)
+
+    def abort(self) -> None:
+        """Undoes everything."""
+        self.bound.clear()
+        self.evicted.clear()
+        self._restore(keep=False)
+
+    def _restore(self, *, keep: bool) -> None:
+        table, bound = self._session.table, self.bound
+        for task, row in self._kube_hidden.values():
+            table.kube_change([row], [task], 1)
+        self._kube_hidden.clear()
+        for uid, (task, status, node_name) in self._origins.items():
+            if keep and uid in bound:
+                where = table.row_of(task.node_name)
+                if where is not None and not task.entered_view:
+                    table.kube_change([where], [task], 1)
+            elif not (keep and uid in self.evicted):
+                self._restore_task(task, status, node_name)
+            task.eviction_occurred = task.entered_view = False
+        for job, phase in self._phases.values():
+            job.phase = phase
+        for job_id in {t.job_id: 0 for t in (*bound.values(), *self.evicted.values())}:
+            self._session.jobs[job_id].touch()
+        self._origins.clear()
+        self._phases.clear()
+        self.touched_jobs = set()
+
+    def _restore_task(self, task: Task, status: TaskStatus, node_name: str) -> None:
+        table = self._session.table
+        job = self._session.jobs[task.job_id]
+        if node_name:
+            if task.status is not status:
+                self._restate(task, status)
+            return
+        # Both views are restored separately: a plugin may have raised in between.
+        row = table.row_of(task.node_name)
+        if row is not None and task.entered_view:
+            table.kube_change([row], [task], -1)
+        if task.ledger_status is not None:
+            table.unplace(task)
+        if task.status is not status:
+            job.set_status([task], status)
+        task.node_name, task.bind_annotations = "", ()

@@ -1,24 +1,30 @@
-"""The orders of queues, jobs, sub-jobs, tasks and victims."""
+"""The orders of queues, jobs, sub-jobs, tasks and victims, and the priority queues that follow them.
+
+Shares change as tasks are placed. So a priority queue whose items have no fixed key compares its items
+each time it is used. The order of equal and of changing items follows from the exact way the heap
+sifts, which is that of the reference.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableSequence
 from functools import cached_property, cmp_to_key
+from heapq import heappop, heappush
 from itertools import repeat
 from operator import call
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveDeque, LiveHeap
 from pumice.core.session.policies import SortKey
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
+T = TypeVar("T")
 Key = tuple[Any, ...]
 KeyOf = Callable[[Any], Any]
 
@@ -186,3 +192,106 @@ def first_answer(functions: list[Any], *items: object) -> int:
         if answer:
             return answer
     return 0
+
+
+class Heap(Protocol[T]):
+    """A priority queue."""
+
+    def __len__(self) -> int: ...
+
+    def push(self, item: T) -> None: ...
+
+    def pop(self) -> T: ...
+
+
+class KeyHeap(Generic[T]):
+    """A heap for items whose keys do not change while they are in it; no two keys may be equal."""
+
+    __slots__ = ("_entries", "_key")
+
+    def __init__(self, key: Callable[[T], Key]) -> None:
+        self._key = key
+        self._entries: list[tuple[Key, T]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def push(self, item: T) -> None:
+        heappush(self._entries, (self._key(item), item))
+
+    def pop(self) -> T:
+        return heappop(self._entries)[1]
+
+    def pop_entry(self) -> tuple[Key, T]:
+        """Pops the first item with its key; an empty heap raises IndexError."""
+        return heappop(self._entries)
+
+    @property
+    def first_key(self) -> Key | None:
+        """The key of the first item; None: the heap is empty."""
+        return self._entries[0][0] if self._entries else None
+
+
+class LiveHeap(Generic[T]):
+    """A binary heap that compares its items again on every operation."""
+
+    __slots__ = ("_items", "_less")
+
+    def __init__(self, less: Callable[[T, T], bool], items: Iterable[T] = ()) -> None:
+        self._less = less
+        self._items: list[T] = []
+        for item in items:
+            self.push(item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def clone(self) -> LiveHeap[T]:
+        copy: LiveHeap[T] = LiveHeap(self._less)
+        copy._items = list(self._items)
+        return copy
+
+    def push(self, item: T) -> None:
+        items, less = self._items, self._less
+        items.append(item)
+        child = len(items) - 1
+        while child > 0:
+            parent = (child - 1) // 2
+            if not less(items[child], items[parent]):
+                break
+            items[child], items[parent] = items[parent], items[child]
+            child = parent
+
+    def pop(self) -> T:
+        _sift_first_to_end(self._items, self._less)
+        return self._items.pop()
+
+
+class LiveDeque(deque[T]):
+    """Items in the layout of a LiveHeap; ``popleft`` pops the first one as from a heap."""
+
+    def __init__(self, items: Iterable[T], less: Callable[[T, T], bool]) -> None:
+        # Items in order have the layout of a heap.
+        super().__init__(items)
+        self._less = less
+
+    def copy(self) -> LiveDeque[T]:
+        return LiveDeque(self, self._less)
+
+    def popleft(self) -> T:
+        _sift_first_to_end(self, self._less)
+        return self.pop()
+
+
+def _sift_first_to_end(items: MutableSequence[T], less: Callable[[T, T], bool]) -> None:
+    """Exchanges the first item with the last one, which is sifted down."""
+    last = len(items) - 1
+    items[0], items[last] = items[last], items[0]
+    parent = 0
+    while (child := 2 * parent + 1) < last:
+        if child + 1 < last and less(items[child + 1], items[child]):
+            child += 1
+        if not less(items[child], items[parent]):
+            break
+        items[parent], items[child] = items[child], items[parent]
+        parent = child

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.actions.gang.bundles import (
+    Bundle,
+    First,
+    allowed_bundles,
+    bundles_of,
+    in_order,
+)
 from pumice.core.cache.evictable import GONE, RUNNING
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
@@ -16,13 +23,6 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import Resources
-from pumice.core.session.evicting.bundles import (
-    Bundle,
-    First,
-    allowed_bundles,
-    bundles_of,
-    in_order,
-)
 from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS, EvictionNodes
 from pumice.core.session.placing.pending_tasks import PendingTasks, pending_tasks_of
 from pumice.core.session.placing.topology import CLUSTER_TOP
@@ -152,7 +152,7 @@ class GangEviction:
         return None
 
     def _free_in(self, within: Mask) -> Resources:
-        """What is idle or being released, with what is promised to others."""
+        """What is idle or being released, including what is reserved for pipelined tasks."""
         table = self._session.table
         return table.sum_of(table.idle[:, within] + table.releasing[:, within])
 

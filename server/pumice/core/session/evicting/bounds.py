@@ -1,20 +1,51 @@
-"""Victim rules: the marks of all jobs, updated as tasks move, and tiers whose plugins must agree."""
+"""What evictions could free at most: the jobs that may have victims, and what they hold on each node."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pumice.core.cache.evictable import RUNNING, EvictableTasks, Whole
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
 from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
+
+_NO_JOB = -2
+_NO_QUEUE = -1
+
+
+class VictimJobs:
+    """Jobs by the number that they have among all tasks that can be evicted."""
+
+    def __init__(self, session: Session) -> None:
+        evictable, queues = session.cache.evictable, session.queues
+        # The numbers hold as long as this is the generation of the tasks.
+        self.generation = evictable.generation
+        # None: a job that is not in the session.
+        self.jobs = [*map(session.jobs.get, evictable.job_ids)]
+        self._numbers = {name: number for number, name in enumerate(queues)}
+        of_job = [_NO_JOB if job is None else self._numbers[job.queue] for job in self.jobs]
+        self._queue: Whole = np.array(of_job, dtype=np.int64)
+        gives = [number for number, q in enumerate(queues.values()) if q.is_reclaimable]
+        self._gives: Mask = np.isin(self._queue, gives)
+
+    def in_queue(self, name: str) -> Mask:
+        """Jobs of the queue."""
+        jobs: Mask = self._queue == self._numbers.get(name, _NO_QUEUE)
+        return jobs
+
+    def in_other_queues(self, name: str) -> Mask:
+        """Jobs of other queues that are reclaimable."""
+        return self._gives & ~self.in_queue(name)
 
 
 class VictimMarks:
@@ -122,7 +153,8 @@ def would_free(
 ) -> bool:
     """Whether what will be free on a node, and the groups' tasks, are enough.
 
-    Of a group that is too large, all are taken to be like the largest one: rather too much.
+    All tasks of a group that is too large count as its largest task, so that the sum is never too
+    small.
     """
     vectors = [([table.vector(task.class_) for task in tasks], most) for tasks, most in groups]
     for column, need in needs:
@@ -136,3 +168,47 @@ def would_free(
         if freed < need:
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class EvictableSums:
+    """What candidates hold on each node, and how many they are, by row."""
+
+    count: Whole
+    held: Floats
+
+
+def sums_of(
+    table: NodeTable,
+    tasks: EvictableTasks,
+    jobs: Mask,
+    caps: Whole | None = None,
+    *,
+    running_only: bool,
+    best_effort_only: bool,
+) -> EvictableSums:
+    """Sums over the tasks of some jobs, and of each job no more tasks a node than its cap.
+
+    All tasks of a capped job count as its largest task on the node, so that the sum is never too
+    small.
+    """
+    candidates: Mask = tasks.state == RUNNING if running_only else tasks.state > 0
+    candidates &= jobs[tasks.job]
+    if best_effort_only:
+        candidates &= tasks.best_effort
+    chosen, size = np.flatnonzero(candidates), len(table)
+    rows = tasks.row[chosen]
+    if caps is None:
+        amounts = [np.bincount(rows, part[chosen], minlength=size) for part in tasks.request]
+    else:
+        pairs, number = tasks.pair[chosen], len(tasks.pair_row)
+        most = caps[tasks.pair_job].astype(np.float64) * tasks.pair_most
+        amounts = [
+            np.bincount(
+                tasks.pair_row,
+                np.minimum(np.bincount(pairs, part[chosen], minlength=number), limit),
+                minlength=size,
+            )
+            for part, limit in zip(tasks.request, most, strict=True)
+        ]
+    return EvictableSums(np.bincount(rows, minlength=size), np.stack(amounts))

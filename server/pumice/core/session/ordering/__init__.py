@@ -1,1 +1,0 @@
-"""Orders of queues, jobs, sub-jobs and tasks, and the heaps that use them."""

@@ -14,6 +14,7 @@ from pumice.v1.group_pb2 import (
 from pumice.v1.object_pb2 import KIND_POD_GROUP
 from pumice.v1.status_pb2 import PodGroupStatusChange, QueueStatusChange, StatusChange
 from tests.adapters.fake_clock import settle
+from tests.adapters.fake_world import group
 from tests.adapters.test_status_writer import Bench, running
 
 
@@ -51,8 +52,11 @@ async def test_a_new_phase_of_a_group_is_written_at_once_with_what_waited() -> N
     assert bench.writer.is_idle
 
 
-async def test_a_gang_that_is_being_bound_is_written_when_it_runs() -> None:
+async def test_an_admitted_gang_that_is_being_bound_is_written_when_it_runs() -> None:
     bench = Bench(waiting_report_seconds=0.5)
+    admitted = group()
+    admitted.pod_group.status.phase = POD_GROUP_PHASE_INQUEUE
+    bench.hold(admitted)
     scheduled = PodGroupCondition(type="Scheduled", status=CONDITION_STATUS_TRUE)
     bench.say(in_phase(POD_GROUP_PHASE_INQUEUE, scheduled))
     async with bench.slots.hold(CallPriority.APPLY):
@@ -61,6 +65,17 @@ async def test_a_gang_that_is_being_bound_is_written_when_it_runs() -> None:
     assert not bench.world.called("status")
     bench.say(in_phase(POD_GROUP_PHASE_RUNNING, scheduled))
     await settle()
+    assert bench.world.called("status") == ["job"]
+
+
+async def test_a_new_phase_of_a_gang_that_is_being_bound_is_written_after_the_binds() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    scheduled = PodGroupCondition(type="Scheduled", status=CONDITION_STATUS_TRUE)
+    bench.say(in_phase(POD_GROUP_PHASE_INQUEUE, scheduled))
+    async with bench.slots.hold(CallPriority.APPLY):
+        await bench.clock.advance(0.7)
+        assert not bench.world.called("status")
+    await bench.clock.advance(0.11)
     assert bench.world.called("status") == ["job"]
 
 

@@ -78,6 +78,16 @@ def is_minor(change: StatusChange, buffer: ResumeBuffer) -> bool:
     return _conditions(before.conditions) == _conditions(status.conditions) or _is_starting(status)
 
 
+def has_new_phase(change: StatusChange, buffer: ResumeBuffer) -> bool:
+    """Whether a PodGroup has another phase than its last version."""
+    if not change.HasField("pod_group"):
+        return False
+    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
+    return held is not None and (
+        held.message().pod_group.status.phase != change.pod_group.status.phase
+    )
+
+
 def _is_starting(status: PodGroupStatus) -> bool:
     """Whether the pods are being bound, so that the phase Running follows."""
     return status.phase == POD_GROUP_PHASE_INQUEUE and any(map(_is_scheduled, status.conditions))

@@ -13,7 +13,7 @@ from pumice.adapters.runtime.call_limiter import CallLimiter
 from pumice.adapters.runtime.clock import Clock, end_tasks
 
 # Ticks of the timer in one delay.
-_TICKS: Final = 2
+_TICKS: Final = 4
 # The most delays of a status while binds are in flight, and of a minor change while binds are made.
 _MOST_DELAYS: Final = 4
 _MOST_DELAYS_OF_MINOR: Final = 60
@@ -26,6 +26,8 @@ class Delay:
     """The delay of one status."""
 
     is_minor: Callable[[], bool]
+    # Whether it ends at the first tick without binds in flight: the status has a new phase.
+    is_short: bool = False
     # Whether the status is to be written now.
     is_over: bool = False
     since: float = 0.0
@@ -75,7 +77,8 @@ class StatusDelays:
                 had_binds = any(has_binds for has_binds, _ in history)
                 made_binds = had_binds or history[0][1] != history[-1][1]
                 for delay in list(self._open):
-                    if self._is_over(delay, had_binds, made_binds):
+                    is_over = self._is_over(delay, had_binds, made_binds)
+                    if is_over or (delay.is_short and not history[-1][0]):
                         delay.end()
         finally:
             self._timer = None

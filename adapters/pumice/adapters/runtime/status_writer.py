@@ -26,6 +26,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.status_changes import (
+    has_new_phase,
     is_minor,
     is_same,
     is_written,
@@ -197,6 +198,7 @@ class StatusWriter:
             pending = self._statuses[key] = _Pending(change, delay)
         if not pending.delay.is_over and not may_wait(change, self._buffer):
             pending.delay.end()
+        pending.delay.is_short = has_new_phase(change, self._buffer)
         if pending.task is not None:
             return
         pending.task = asyncio.get_running_loop().create_task(self._write_status(key, pending))

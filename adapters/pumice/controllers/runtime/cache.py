@@ -184,16 +184,19 @@ class ObjectCache(Generic[W]):
             metadata.resource_version, old.metadata.resource_version
         ):
             return
-        if old is not None:
-            self._unindex(key, old)
         self._items[key] = seen
-        for name in self._functions:
+        for name, function in self._functions.items():
+            if old is not None:
+                if list(function(old)) == list(function(seen)):
+                    continue
+                self._unindex(name, key, old)
             self._index(name, key, seen)
         self._notify(Change(self.watch, old, seen))
 
     def _remove(self, key: Key, held: W) -> None:
         del self._items[key]
-        self._unindex(key, held)
+        for name in self._functions:
+            self._unindex(name, key, held)
         self._notify(Change(self.watch, held, None))
 
     def _notify(self, change: Change[W]) -> None:
@@ -205,15 +208,14 @@ class ObjectCache(Generic[W]):
         for value in self._functions[name](seen):
             values.setdefault(value, {})[key] = None
 
-    def _unindex(self, key: Key, seen: W) -> None:
-        for name, function in self._functions.items():
-            values = self._indexes[name]
-            for value in function(seen):
-                keys = values.get(value)
-                if keys is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del values[value]
+    def _unindex(self, name: str, key: Key, seen: W) -> None:
+        values = self._indexes[name]
+        for value in self._functions[name](seen):
+            keys = values.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del values[value]
 
 
 def _is_newer(version: str, held: str) -> bool:

@@ -33,10 +33,13 @@ NOT_LISTED = {
     # A page of decisions: inspection.MAX_PAGE_SIZE is the limit of a caller.
     "records.MAX_ITEMS",
     # How long a status waits for a newer one, not how much is accepted.
-    "pumice.adapters.runtime.status_writer._MOST_DELAYS",
-    "pumice.adapters.runtime.status_writer._MOST_DELAYS_OF_MINOR",
+    "pumice.adapters.runtime.status_delays._MOST_DELAYS",
+    "pumice.adapters.runtime.status_delays._MOST_DELAYS_OF_MINOR",
     "pumice.adapters.runtime.status_writer._LONGEST_PAUSE_SECONDS",
     "pumice.controllers.job.reconcile._LONGEST_COUNTERS_MS",
+    # How long a watch is not read, and how many ops one Ack may stand for.
+    "pumice.adapters.kubernetes.reflector._LONGEST_PAUSE_SECONDS",
+    "stream._MOST_UNACKNOWLEDGED",
     # The order of calls and sessions on the thread of a cluster, and when a session begins.
     "owner._MAX_DELAY_NS",
     "session_timer.LONGEST_WAIT_NS",

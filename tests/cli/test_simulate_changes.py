@@ -102,7 +102,7 @@ def test_metrics_are_the_measured_usage_of_nodes(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"changes": {}}, "changes: {} cannot be used"),
+        ({"changes": {}}, "changes: invalid value {}"),
         ({"changes": [[{"delete": {"kind": "Pod"}}]]}, "changes[0][0]"),
         ({"changes": [[{"replace": {}}]]}, "changes[0][0]"),
         ({"changes": [[{"upsert": {"kind": "ConfigMap", "apiVersion": "v1",

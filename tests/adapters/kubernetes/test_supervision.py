@@ -74,7 +74,8 @@ import asyncio, sys
 from pumice.adapters.kubernetes.supervision import Child
 from pumice.adapters.runtime.clock import SystemClock
 async def main():
-    script = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    # One write, so that the lines of two children do not mix.
+    script = r"import os, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
     children = [Child("child", (sys.executable, "-c", script), SystemClock()) for _ in range(2)]
     await asyncio.gather(*(child.run() for child in children))
 asyncio.run(main())

@@ -173,7 +173,7 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
 
 
 def _fault(queue: str, problem: str) -> str:
-    return f"the queues form no tree: queue {queue}: {problem}, so nothing is scheduled"
+    return f"the queues do not form a tree: queue {queue}: {problem}, so nothing is scheduled"
 
 
 def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:

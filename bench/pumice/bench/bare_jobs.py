@@ -1,7 +1,7 @@
 """The bare writes of Jobs: the writes that any controller needs until the Jobs run.
 
 The bodies equal those of pumice's controllers, except for names and times. They are encoded before
-the measurement, with a placeholder uid that is replaced by the uid of the created Job.
+the measurement, with a fixed uid that is replaced by the uid of the created Job.
 """
 
 from __future__ import annotations

@@ -99,10 +99,10 @@ class Model:
     def settle(self, kill_after: int | None = None) -> None:
         """Reconciles until there is nothing left to do. Raises Killed."""
         for _ in range(200):
-            seen = self.controller.look(KEY, self.caches, self.now_ms)
-            if seen is None:
+            observed = self.controller.observe(KEY, self.caches, self.now_ms)
+            if observed is None:
                 return
-            plan = self.controller.reconcile(seen)
+            plan = self.controller.reconcile(observed)
             if not self._perform(plan, kill_after):
                 if plan.again_seconds is None:
                     return

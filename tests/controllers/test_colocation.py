@@ -8,7 +8,7 @@ from pumice.controllers.colocation.controller import (
     WATCHED_PODS,
     ColocationConfiguration,
     ColocationController,
-    Seen,
+    Observed,
     _Spec,
     reconcile,
 )
@@ -34,8 +34,8 @@ def settings(name: str, selector: Any, created: str = "1") -> ColocationConfigur
     return ColocationConfiguration(metadata, _Spec(selector, QOS))
 
 
-def written(seen: Seen) -> Any:
-    ((patch,),) = reconcile(seen).stages
+def written(observed: Observed) -> Any:
+    ((patch,),) = reconcile(observed).stages
     assert isinstance(patch, Patch)
     return patch.body["metadata"]["annotations"]
 
@@ -46,15 +46,15 @@ WEB = {"matchLabels": {"app": "web"}}
 def test_the_newest_that_selects_wins() -> None:
     found = (settings("old", WEB, "1"), settings("new", {}, "2"), settings("none", None, "3"),
              settings("other", {"matchLabels": {"app": "db"}}, "4"))  # fmt: skip
-    assert written(Seen(pod(), found)) == {CONFIGURATION_NAME: "new", CONFIGURATION: TEXT}
+    assert written(Observed(pod(), found)) == {CONFIGURATION_NAME: "new", CONFIGURATION: TEXT}
 
 
 def test_a_pod_that_is_selected_no_more_is_reset() -> None:
     held = pod(colocation_config_name="old", colocation_config=TEXT)
-    assert written(Seen(held, ())) == {CONFIGURATION_NAME: None, CONFIGURATION: "{}"}
-    assert reconcile(Seen(pod(colocation_config="{}"), ())) == NOTHING
-    assert reconcile(Seen(pod(), ())) == NOTHING
-    same = Seen(pod(colocation_config_name="a", colocation_config=TEXT), (settings("a", WEB),))
+    assert written(Observed(held, ())) == {CONFIGURATION_NAME: None, CONFIGURATION: "{}"}
+    assert reconcile(Observed(pod(colocation_config="{}"), ())) == NOTHING
+    assert reconcile(Observed(pod(), ())) == NOTHING
+    same = Observed(pod(colocation_config_name="a", colocation_config=TEXT), (settings("a", WEB),))
     assert reconcile(same) == NOTHING
 
 

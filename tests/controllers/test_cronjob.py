@@ -8,17 +8,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pumice.controllers.cronjob.changes import noted_change
 from pumice.controllers.cronjob.controller import CronJobController
-from pumice.controllers.cronjob.reconcile import Seen, reconcile
-from pumice.controllers.cronjob.schedule import ScheduleError, parse
-from pumice.controllers.cronjob.slots import due
+from pumice.controllers.cronjob.reconcile import Observed, reconcile
+from pumice.controllers.cronjob.schedule import ScheduleError, due, parse
 from pumice.controllers.cronjob.types import SCHEDULE_SINCE, CronJob, CronJobSpec, CronJobStatus
-from pumice.controllers.job.times import shown
 from pumice.controllers.job.types import Job, JobState, JobStatus
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan
 from pumice.controllers.runtime.objects import Metadata
+from pumice.controllers.runtime.times import shown
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.running import Loops
@@ -120,7 +118,7 @@ def job(name: str, phase: str = "Running", created: str = "2026-01-01T00:00:00Z"
 
 
 def run(made: CronJob, *jobs: Job, now: str = NOW, foreign: frozenset[str] = frozenset()) -> Any:
-    plan = reconcile(Seen(made, jobs, ms(now), foreign))
+    plan = reconcile(Observed(made, jobs, ms(now), foreign))
     acts = [act for stage in plan.stages for act in stage]
     return (
         [act.body for act in acts if isinstance(act, Create)],
@@ -186,7 +184,7 @@ def test_concurrency() -> None:
 
 def test_a_job_that_replaces_others_is_created_after_they_are_deleted() -> None:
     replacing = cron(concurrency_policy="Replace")
-    plan = reconcile(Seen(replacing, (job("tick-1"), job("tick-2")), ms(NOW)))
+    plan = reconcile(Observed(replacing, (job("tick-1"), job("tick-2")), ms(NOW)))
     writes = [[type(act) for act in stage if not isinstance(act, Emit)] for stage in plan.stages]
     # A stage that fails is the last one, so a Job that cannot be deleted is not joined by another.
     assert writes == [[Delete, Delete], [Create]]
@@ -202,7 +200,7 @@ def test_late_starts() -> None:
 
 def test_a_changed_schedule_begins_with_its_next_time() -> None:
     made = cron(schedule="*/5 * * * *", last="2026-01-01T00:00:00Z")
-    changed = Seen(made, (), ms("2026-01-01T12:02Z"), changed_ms=ms("2026-01-01T12:01Z"))
+    changed = Observed(made, (), ms("2026-01-01T12:02Z"), changed_ms=ms("2026-01-01T12:01Z"))
     plan = reconcile(changed)
     ((noted,),) = plan.stages
     assert isinstance(noted, Patch)
@@ -216,7 +214,7 @@ def test_a_changed_schedule_begins_with_its_next_time() -> None:
 def test_an_annotation_that_cannot_be_read_is_none(text: str) -> None:
     made = cron()
     made.metadata.annotations = {SCHEDULE_SINCE: text}
-    assert noted_change(made) is None
+    assert made.stored_change is None
     assert len(run(made)[0]) == 1
 
 
@@ -270,7 +268,7 @@ def test_suspended_and_wrong_ones_start_nothing() -> None:
     assert run(cron(suspend=True))[0] == []
     assert run(cron(schedule="x"))[2] == ["UnParseableCronJobSchedule"]
     for zone in ("Mars/Base", "", "LOCAL", "../etc/passwd", "Europe", "a\0b"):
-        ((event,),) = reconcile(Seen(cron(time_zone=zone), (), ms(NOW))).stages
+        ((event,),) = reconcile(Observed(cron(time_zone=zone), (), ms(NOW))).stages
         assert isinstance(event, Emit)
         allowed = "allowed: a name such as Europe/Berlin"
         assert (event.reason, event.message) == (

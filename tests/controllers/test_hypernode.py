@@ -5,14 +5,11 @@ from typing import Any
 import pytest
 
 from pumice.controllers.hypernode.controller import (
-    Counted,
-    Discovery,
     HyperNodeController,
-    count,
-    discover,
 )
 from pumice.controllers.hypernode.counting import MOST_PATTERNS, NameMatcher, NodeCounter
-from pumice.controllers.hypernode.discovery import wanted
+from pumice.controllers.hypernode.discovery import labelled_hyper_nodes
+from pumice.controllers.hypernode.reconcile import LabelDiscovery, NodeCount, reconcile
 from pumice.controllers.hypernode.types import HyperNode, HyperNodeSpec, HyperNodeStatus, Member
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS
@@ -128,8 +125,8 @@ def test_selectors(operator: str, values: list[str] | None, is_selected: bool) -
 
 
 def test_a_count_is_written_once() -> None:
-    assert count(Counted(hyper_node("a", counted=2), 2)) == NOTHING
-    assert len(count(Counted(hyper_node("a"), 0)).stages) == 1
+    assert reconcile(NodeCount(hyper_node("a", counted=2), 2)) == NOTHING
+    assert len(reconcile(NodeCount(hyper_node("a"), 0)).stages) == 1
 
 
 def test_hyper_nodes_from_labels() -> None:
@@ -140,7 +137,7 @@ def test_hyper_nodes_from_labels() -> None:
         "no-leaf": {"spine": "s1"},
         "no-spine": {"leaf": "l3"},
     }
-    ((*acts,),) = discover(Discovery(CONF, nodes, {})).stages
+    ((*acts,),) = reconcile(LabelDiscovery(CONF, nodes, {})).stages
     made = [act.body for act in acts if isinstance(act, Create)]
     shape = sorted(
         (one["spec"]["tier"], one["spec"]["tierName"], len(one["spec"]["members"])) for one in made
@@ -153,25 +150,25 @@ def test_hyper_nodes_from_labels() -> None:
 
 
 def test_discovery_that_is_off_or_wrong() -> None:
-    assert discover(Discovery("", NODES, {})) == NOTHING
-    assert discover(Discovery(CONF.replace("true", "false"), NODES, {})) == NOTHING
+    assert reconcile(LabelDiscovery("", NODES, {})) == NOTHING
+    assert reconcile(LabelDiscovery(CONF.replace("true", "false"), NODES, {})) == NOTHING
     for text in ("[", "networkTopologyDiscovery: [{source: label, enabled: true}]", "- 1"):
-        ((event,),) = discover(Discovery(text, NODES, {}, ABOUT)).stages
+        ((event,),) = reconcile(LabelDiscovery(text, NODES, {}, ABOUT)).stages
         assert isinstance(event, Emit)
         assert "cannot be read" in event.message
         # It was told before.
-        assert discover(Discovery(text, NODES, {})) == NOTHING
+        assert reconcile(LabelDiscovery(text, NODES, {})) == NOTHING
 
 
 def test_a_source_that_has_no_effect_is_named_once() -> None:
     text = CONF + "- {source: odd, enabled: true}\n- {source: other, enabled: false}\n"
-    ((event,),) = discover(Discovery(text, {}, {}, ABOUT)).stages
+    ((event,),) = reconcile(LabelDiscovery(text, {}, {}, ABOUT)).stages
     assert isinstance(event, Emit)
     assert (event.warning, event.message) == (
         True,
         "networkTopologyDiscovery: source 'odd' is not supported; allowed: label, ufm",
     )
-    assert discover(Discovery(text, {}, {})) == NOTHING
+    assert reconcile(LabelDiscovery(text, {}, {})) == NOTHING
 
 
 async def test_discovery_follows_the_nodes(fake_api: FakeApi, loops: Loops) -> None:
@@ -201,7 +198,7 @@ def test_every_value_of_a_large_cluster_has_a_hyper_node_of_its_own() -> None:
         f"n{number}": {"leaf": f"leaf-{number}", "spine": f"spine-{number % 2}"}
         for number in range(3000)
     }
-    found = wanted({"ib": ["spine", "leaf", "host"]}, nodes)
+    found = labelled_hyper_nodes({"ib": ["spine", "leaf", "host"]}, nodes)
     assert len(found) == 3002
     leaves = {name for name, body in found.items() if body["spec"]["tier"] == 1}
     spines = [body for body in found.values() if body["spec"]["tier"] == 2]

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from pumice.controllers.job.delays import IDLE_SECONDS, STARTED_SECONDS, ChangeDelays
+from pumice.controllers.job.observed import Observed
 from pumice.controllers.job.reconcile import (
     NEW_JOBS_AT_ONCE,
     STARTING_COUNTERS_MS,
-    Seen,
     reconcile,
 )
-from pumice.controllers.job.types import Job, Pod, PodGroup
+from pumice.controllers.job.types import Job, Pod
+from pumice.controllers.podgroup.types import PodGroup
 from pumice.controllers.resources import JOBS, POD_GROUP, PODS
 from pumice.controllers.runtime.acts import Patch, Plan
 from pumice.controllers.runtime.watches import Change, Watch
@@ -49,9 +50,9 @@ def read(**spec: Any) -> Job:
     return msgspec.convert(job("job", **{"minAvailable": 2, **spec}), Job)
 
 
-def looked(made: Job, *pods: Pod) -> ChangeDelays:
+def observed_delays(made: Job, *pods: Pod) -> ChangeDelays:
     delays = ChangeDelays()
-    delays.looked(KEY, made, made.spec, pods)
+    delays.observe(KEY, made, made.spec, pods)
     return delays
 
 
@@ -64,7 +65,7 @@ def in_phase(made: Job, phase: str, **metadata: Any) -> Job:
 
 
 def test_pods_that_start_wait_until_they_are_enough() -> None:
-    delays = looked(read())
+    delays = observed_delays(read())
     starts = pod_change("Pending", "Running")
     assert delays.seconds(starts) == IDLE_SECONDS
     assert delays.seconds(starts) == STARTED_SECONDS
@@ -72,7 +73,7 @@ def test_pods_that_start_wait_until_they_are_enough() -> None:
 
 
 def test_pods_that_ran_at_the_last_look_count() -> None:
-    delays = looked(read(), msgspec.convert(owned("pod", "Running"), Pod))
+    delays = observed_delays(read(), msgspec.convert(owned("pod", "Running"), Pod))
     assert delays.seconds(pod_change("Pending", "Running")) == STARTED_SECONDS
 
 
@@ -89,7 +90,7 @@ def test_pods_that_ran_at_the_last_look_count() -> None:
 def test_pods_that_end_or_are_not_as_created_do_not_wait(
     old: str, new: str, seconds: float
 ) -> None:
-    assert looked(read()).seconds(pod_change(old, new)) == seconds
+    assert observed_delays(read()).seconds(pod_change(old, new)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -100,19 +101,19 @@ def test_pods_that_end_or_are_not_as_created_do_not_wait(
     ],
 )
 def test_a_job_with_dependencies_or_timeouts_is_looked_at_sooner(spec: dict[str, Any]) -> None:
-    delays = looked(read(**spec))
+    delays = observed_delays(read(**spec))
     assert delays.seconds(pod_change("Pending", "Running")) == STARTED_SECONDS
     assert delays.seconds(pod_change("", "Pending")) == 0.0
 
 
 def test_a_job_that_runs_is_looked_at_sooner() -> None:
-    delays = looked(in_phase(read(), "Running"))
+    delays = observed_delays(in_phase(read(), "Running"))
     assert delays.seconds(pod_change("Pending", "Running")) == STARTED_SECONDS
     assert delays.seconds(pod_change("", "Pending")) == 0.0
 
 
 def test_only_an_admission_and_conditions_of_a_pod_group_do_not_wait() -> None:
-    delays = looked(read())
+    delays = observed_delays(read())
     assert delays.seconds(group_change("Inqueue", "Running")) == IDLE_SECONDS
     assert delays.seconds(group_change("Running", "Running", running=2)) == IDLE_SECONDS
     assert delays.seconds(group_change("Pending", "Inqueue")) == 0.0
@@ -123,7 +124,7 @@ def test_only_an_admission_and_conditions_of_a_pod_group_do_not_wait() -> None:
 
 def test_a_phase_that_the_controller_wrote_last_waits_unless_more_changed() -> None:
     made = read()
-    delays = looked(made)
+    delays = observed_delays(made)
     watch = Watch(JOBS, Job)
     pending = in_phase(made, "Pending")
     assert delays.seconds(Change(watch, made, pending)) == IDLE_SECONDS
@@ -144,8 +145,8 @@ def test_counters_of_jobs_that_start_wait_longer_when_there_are_many() -> None:
     group = msgspec.convert(owned("job-", "Inqueue"), PodGroup)
 
     def wait_seconds(jobs: int) -> float | None:
-        seen = Seen(made, made.spec, held, group, outdated_ms=0, outdated_jobs=jobs)
-        return reconcile(seen).again_seconds
+        observed = Observed(made, made.spec, held, group, outdated_ms=0, outdated_jobs=jobs)
+        return reconcile(observed).again_seconds
 
     assert wait_seconds(0) == STARTING_COUNTERS_MS / 1000
     assert wait_seconds(100) == STARTING_COUNTERS_MS / 1000 + 10
@@ -157,7 +158,9 @@ def test_the_first_phase_of_many_new_jobs_waits() -> None:
     group = msgspec.convert(owned("job-", "Inqueue"), PodGroup)
 
     def plan(job: Job, jobs: int, waited_ms: int = 0) -> Plan:
-        return reconcile(Seen(job, job.spec, (), group, outdated_ms=waited_ms, outdated_jobs=jobs))
+        return reconcile(
+            Observed(job, job.spec, (), group, outdated_ms=waited_ms, outdated_jobs=jobs)
+        )
 
     def stores_phase(found: Plan) -> bool:
         acts = [act for stage in found.stages for act in stage]
@@ -177,7 +180,7 @@ def test_the_first_phase_does_not_wait_when_more_is_to_be_stored() -> None:
     too_few = read(minAvailable=100)
     idle = read(policies=[policy("RestartJob", event="JobUpdated")])
     for made in (with_plugin, too_few, idle):
-        plan = reconcile(Seen(made, made.spec, (), group, outdated_ms=0, outdated_jobs=1000))
+        plan = reconcile(Observed(made, made.spec, (), group, outdated_ms=0, outdated_jobs=1000))
         last = plan.stages[-1][0]
         assert isinstance(last, Patch)
         assert last.body["status"]["state"]["phase"] == "Pending"
@@ -190,8 +193,10 @@ def test_a_job_that_runs_before_its_first_phase_is_stored_gets_both_phases() -> 
         body["metadata"]["annotations"] = {"volcano.sh/task-spec": "work"}
     pods = tuple(msgspec.convert(body, Pod) for body in bodies)
     group = msgspec.convert(owned("job-", "Running"), PodGroup)
-    seen = Seen(made, made.spec, pods, group, now_ms=90_000, outdated_ms=30_000, outdated_jobs=999)
-    patch = reconcile(seen).stages[-1][0]
+    observed = Observed(
+        made, made.spec, pods, group, now_ms=90_000, outdated_ms=30_000, outdated_jobs=999
+    )
+    patch = reconcile(observed).stages[-1][0]
     assert isinstance(patch, Patch)
     assert patch.body["status"]["state"]["phase"] == "Running"
     assert [

@@ -5,15 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from pumice.controllers.bus import ORPHAN_MS, Command, OrphanedCommands, delete_orphans
 from pumice.controllers.job.controller import JobController
-from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.defaults import with_defaults
 from pumice.controllers.job.dependencies import Dependencies, never_released
-from pumice.controllers.job.lifecycle import answers
-from pumice.controllers.job.times import milliseconds
-from pumice.controllers.job.types import Command, JobSpec, Pod, Policy
+from pumice.controllers.job.lifecycle import policy_actions
+from pumice.controllers.job.observed import Observed
+from pumice.controllers.job.types import Job, JobSpec, Pod, Policy
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.orphaned_commands import ORPHAN_MS, Orphans, drop_orphans
 from pumice.controllers.runtime.acts import Delete
+from pumice.controllers.runtime.times import milliseconds
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi, Object, Trouble
 from tests.controllers.jobs import GROUPS, JOBS, NAMESPACE, QUEUES, FakeCluster, job, policy, task
@@ -118,7 +119,7 @@ def test_thousands_of_tasks_are_looked_at_once_each() -> None:
     tasks = [after(f"t{n}", f"t{n + 1}") for n in range(count)]
     assert len(never_released(spec_of(*tasks))) == count
     assert never_released(spec_of(*tasks, after(f"t{count}"))) == []
-    spec = effective(spec_of(*tasks[:5000]), "volcano")
+    spec = with_defaults(spec_of(*tasks[:5000]), "volcano")
     spec.policies = [Policy("RestartTask", "PodFailed"), Policy("RestartJob", "TaskFailed")]
     notes = [{"volcano.sh/task-spec": task.name} for task in spec.tasks or ()]
     pods = [
@@ -126,7 +127,7 @@ def test_thousands_of_tasks_are_looked_at_once_each() -> None:
         for n, one in enumerate(notes)
     ]
     pods[-1].status.phase = "Failed"
-    (answer,) = answers(spec, 0, pods, None, ())
+    (answer,) = policy_actions(Observed(Job(), spec, tuple(pods)))
     assert answer.event.task == "t4999"
     dependencies = Dependencies(spec, pods)
     # The last one waits for a task that does not exist; tasks without replicas are ready.
@@ -286,7 +287,7 @@ async def test_nulls_in_a_template(cluster: FakeCluster, fake_api: FakeApi) -> N
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (job("job", task("w", 1), task("w", 2)), "spec.tasks: the name 'w' is there twice"),
+        (job("job", task("w", 1), task("w", 2)), "spec.tasks: the name 'w' occurs twice"),
         (job("job", task("w", 1), minAvailable=5), "spec.minAvailable is 5, and the tasks have 1"),
     ],
 )
@@ -344,7 +345,7 @@ def test_a_command_waits_for_its_job_for_a_while() -> None:
         Command,
     )
     created_ms = milliseconds("2026-01-01T00:00:00Z")
-    young = drop_orphans(Orphans((command,), created_ms + 4000))
+    young = delete_orphans(OrphanedCommands((command,), created_ms + 4000))
     assert (young.stages, young.again_seconds) == ((), 6.0)
-    old = drop_orphans(Orphans((command,), created_ms + ORPHAN_MS))
+    old = delete_orphans(OrphanedCommands((command,), created_ms + ORPHAN_MS))
     assert [type(act) for act in old.stages[0]] == [Delete]

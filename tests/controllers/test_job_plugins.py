@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.defaults import with_defaults
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body
 from pumice.controllers.job.types import Job, JobSpec
@@ -17,7 +17,7 @@ from tests.controllers.jobs import job, task
 def read(body: dict[str, Any]) -> tuple[Job, JobSpec]:
     body["metadata"]["uid"] = "u"
     made = msgspec.json.decode(msgspec.json.encode(body), type=Job)
-    return made, effective(made.spec, "volcano")
+    return made, with_defaults(made.spec, "volcano")
 
 
 def pod(body: dict[str, Any], task_name: str, index: int = 0) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pumice.controllers.job.defaults import effective
+from pumice.controllers.job.defaults import with_defaults
 from pumice.controllers.job.groups import group_body, group_patch, min_resources
-from pumice.controllers.job.idle_policies import idle_policies
-from pumice.controllers.job.lifecycle import Eviction, answers, failing_pods
-from pumice.controllers.job.types import Job, JobSpec, Pod, PodGroup
+from pumice.controllers.job.lifecycle import failing_pods, policy_actions
+from pumice.controllers.job.observed import Observed
+from pumice.controllers.job.problems import policies_without_effect
+from pumice.controllers.job.types import Eviction, Job, JobSpec, JobStatus, Pod
+from pumice.controllers.podgroup.types import PodGroup
 from tests.controllers.jobs import job, policy, task
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -18,7 +20,7 @@ CREATED_MS = 1_767_225_600_000
 
 def spec_of(*tasks: dict[str, Any], **spec: Any) -> JobSpec:
     made = msgspec.json.decode(msgspec.json.encode(job("job", *tasks, **spec)), type=Job)
-    return effective(made.spec, "volcano")
+    return with_defaults(made.spec, "volcano")
 
 
 def pod(name: str, phase: str = "Running", version: int = 0, **status: Any) -> Pod:
@@ -39,10 +41,13 @@ def ended(*codes: int) -> dict[str, Any]:
     return {"containerStatuses": [{"state": {"terminated": {"exitCode": c}}} for c in codes]}
 
 
+def observed(spec: JobSpec, *pods: Pod, version: int = 0, **more: Any) -> Observed:
+    return Observed(Job(status=JobStatus(version=version)), spec, pods, **more)
+
+
 def found(spec: JobSpec, *pods: Pod, version: int = 0, **more: Any) -> list[tuple[str, str]]:
-    group, evictions = more.get("group"), more.get("evictions", ())
-    made = answers(spec, version, pods, group, evictions)
-    return [(answer.event.event, answer.action.value) for answer in made]
+    made = policy_actions(observed(spec, *pods, version=version, **more))
+    return [(answer.event.name, answer.action.value) for answer in made]
 
 
 def test_policies_of_a_task_come_first_and_the_first_match_counts() -> None:
@@ -79,9 +84,9 @@ def test_pods_of_older_versions_and_those_that_go_raise_nothing() -> None:
 
 def test_a_pod_that_stays_pending_is_answered_after_its_timeout() -> None:
     spec = spec_of(task("a", 1), policies=[policy("RestartPod", "PodPending", timeout="1m30s")])
-    (answer,) = answers(spec, 0, [pod("a-0", "Pending")], None, ())
+    (answer,) = policy_actions(observed(spec, pod("a-0", "Pending")))
     assert answer.due_ms == CREATED_MS + 90_000
-    assert answers(spec, 0, [pod("a-0", "Running")], None, ()) == []
+    assert policy_actions(observed(spec, pod("a-0", "Running"))) == []
 
 
 def test_a_task_fails_when_its_containers_restart_too_often() -> None:
@@ -108,21 +113,21 @@ def test_an_unknown_group_is_answered_in_every_version() -> None:
 
 
 def test_an_eviction_holds_until_the_pod_is_replaced() -> None:
-    eviction = Eviction("a", "a-0", "u", 0, "", 5)
+    eviction = Eviction("a", "a-0", 0, "", 5)
     spec = spec_of(task("a", 1), policies=[policy("RestartJob", "PodEvicted")])
-    assert found(spec, evictions=[eviction]) == [("PodEvicted", "RestartJob")]
-    assert found(spec, pod("a-0", "Pending"), evictions=[eviction]) == []
-    assert found(spec, evictions=[eviction], version=1) == []
+    assert found(spec, evictions=(eviction,)) == [("PodEvicted", "RestartJob")]
+    assert found(spec, pod("a-0", "Pending"), evictions=(eviction,)) == []
+    assert found(spec, evictions=(eviction,), version=1) == []
     late = spec_of(task("a", 1), policies=[policy("RestartJob", "PodEvicted", timeout="10s")])
-    (answer,) = answers(late, 0, [pod("a-0", "Pending")], None, [eviction])
+    (answer,) = policy_actions(observed(late, pod("a-0", "Pending"), evictions=(eviction,)))
     assert answer.due_ms == 10_005
-    assert found(late, pod("a-0", "Running"), evictions=[eviction]) == []
+    assert found(late, pod("a-0", "Running"), evictions=(eviction,)) == []
 
 
 @pytest.mark.parametrize("timeout", ["", "-5s", "0s"])
 def test_a_timeout_that_is_none_acts_at_once(timeout: str) -> None:
     spec = spec_of(task("a", 1), policies=[policy("AbortJob", "PodFailed", timeout=timeout)])
-    (answer,) = answers(spec, 0, [pod("a-0", "Failed")], None, ())
+    (answer,) = policy_actions(observed(spec, pod("a-0", "Failed")))
     assert answer.due_ms == 0
 
 
@@ -139,9 +144,9 @@ def test_a_task_that_restarts_all_the_time_is_answered_after_its_timeout() -> No
     crashing = pod("a-0", **status)
     assert crashing.metadata.annotations is not None
     crashing.metadata.annotations["pumice.sh/failing-since"] = CREATED
-    assert failing_pods(spec, 0, [crashing]) == {"a": [crashing]}
-    assert failing_pods(spec, 1, [crashing]) == {}
-    (answer,) = answers(spec, 0, [crashing], None, (), CREATED_MS + 9_000)
+    assert failing_pods(observed(spec, crashing)) == {"a": [crashing]}
+    assert failing_pods(observed(spec, crashing, version=1)) == {}
+    (answer,) = policy_actions(observed(spec, crashing, now_ms=CREATED_MS + 9_000))
     assert answer.due_ms == CREATED_MS + 60_000
 
 
@@ -150,10 +155,10 @@ def test_without_an_annotation_the_last_restart_counts_and_then_the_time_of_the_
     at = "2026-01-01T00:00:05Z"
     statuses = [{"restartCount": 3, "lastState": {"terminated": {"finishedAt": at}}}]
     pods = [pod("a-0", containerStatuses=statuses), pod("a-1")]
-    (answer,) = answers(spec, 0, pods, None, (), CREATED_MS + 9_000)
+    (answer,) = policy_actions(observed(spec, *pods, now_ms=CREATED_MS + 9_000))
     assert answer.due_ms == CREATED_MS + 65_000
     bare = [pod("a-0", containerStatuses=[{"restartCount": 3}])]
-    (answer,) = answers(spec, 0, bare, None, (), CREATED_MS + 9_000)
+    (answer,) = policy_actions(observed(spec, *bare, now_ms=CREATED_MS + 9_000))
     assert answer.due_ms == CREATED_MS + 69_000
 
 
@@ -176,7 +181,7 @@ def test_without_an_annotation_the_last_restart_counts_and_then_the_time_of_the_
 def test_policies_that_can_never_act_are_told(mine: Any, of_task: bool, text: str) -> None:
     own = {"policies": [mine]}
     spec = spec_of(task("a", 1, **own)) if of_task else spec_of(task("a", 1), **own)
-    told = list(idle_policies(spec))
+    told = list(policies_without_effect(spec))
     assert len(told) == bool(text)
     assert all(text in one and "policies[0]" in one for one in told)
 
@@ -213,26 +218,26 @@ def test_a_group_is_patched_only_where_it_differs() -> None:
     made = msgspec.json.decode(
         msgspec.json.encode(job("job", task("a", 2), networkTopology={"mode": "soft"})), type=Job
     )
-    spec = effective(made.spec, "volcano")
-    body = group_body(made, spec, {})
+    spec = with_defaults(made.spec, "volcano")
+    body = group_body(made, spec, min_resources(spec, {}))
     assert body["spec"]["networkTopology"] == {"mode": "soft"}
     group = msgspec.json.decode(msgspec.json.encode(body), type=PodGroup)
-    assert group_patch(spec, group, {}) is None
+    assert group_patch(spec, group, min_resources(spec, {})) is None
     assert group.spec.min_resources is not None
     group.spec.min_resources["cpu"] = "2000m"
-    assert group_patch(spec, group, {}) is None
+    assert group_patch(spec, group, min_resources(spec, {})) is None
     # An amount that is too long to be read is compared as text.
     huge = spec_of(task("a", 2, pod={"overhead": {"cpu": "1e60"}}))
-    patch = group_patch(huge, group, {})
+    patch = group_patch(huge, group, min_resources(huge, {}))
     assert patch is not None
     group.spec.min_resources |= patch["spec"]["minResources"]
-    assert group_patch(huge, group, {}) is None
+    assert group_patch(huge, group, min_resources(huge, {})) is None
     bigger = spec_of(task("a", 3), task("b", 1))
-    patch = group_patch(bigger, group, {})
+    patch = group_patch(bigger, group, min_resources(bigger, {}))
     assert patch is not None
     assert patch["spec"]["minMember"] == 4
     assert patch["spec"]["minTaskMember"] == {"a": 3, "b": 1}
-    renamed = group_patch(spec_of(task("c", 2)), group, {})
+    renamed = group_patch(spec_of(task("c", 2)), group, min_resources(spec_of(task("c", 2)), {}))
     assert renamed is not None
     assert renamed["spec"]["minTaskMember"] == {"a": None, "c": 2}
 
@@ -243,8 +248,8 @@ def test_partitions_become_sub_groups() -> None:
     made = msgspec.json.decode(
         msgspec.json.encode(job("job", task("a", 4, partitionPolicy=parts))), type=Job
     )
-    spec = effective(made.spec, "volcano")
-    body = group_body(made, spec, {})["spec"]
+    spec = with_defaults(made.spec, "volcano")
+    body = group_body(made, spec, min_resources(spec, {}))["spec"]
     assert (body["minMember"], body["minTaskMember"]) == (2, {"a": 2})
     assert body["subGroupPolicy"] == [
         {

@@ -40,9 +40,9 @@ def restart_container(model: Model, name: str, count: int, finished_at: str = ""
 
 def look(model: Model) -> float | None:
     """One reconcile and its acts; when the next one is due."""
-    seen = model.controller.look(KEY, model.caches, model.now_ms)
-    assert seen is not None
-    plan = model.controller.reconcile(seen)
+    observed = model.controller.observe(KEY, model.caches, model.now_ms)
+    assert observed is not None
+    plan = model.controller.reconcile(observed)
     model._perform(plan, None)
     return plan.again_seconds
 
@@ -181,3 +181,32 @@ def test_annotations_that_users_change_end_no_watch(text: str) -> None:
     model.settle()
     assert "job-a-1" in model.pods()
     assert model.objects[JOB_RESOURCE.full_name, "job"]
+
+
+def test_a_clock_that_is_set_back_does_not_delay_the_first_phase() -> None:
+    model = Model(job("job", task("a", 2)))
+    others = {(NAMESPACE, f"new {number}"): model.now_ms for number in range(200)}
+    model.controller._new_ms.update(others)
+    for _ in range(3):
+        seconds = look(model)
+    assert seconds is not None
+    assert seconds < 60
+    model.now_ms -= 3_600_000
+    again = look(model)
+    assert again is not None
+    assert again < 60
+    model.now_ms += 60_000
+    look(model)
+    assert model.phase == "Pending"
+
+
+def test_jobs_that_are_being_deleted_do_not_delay_the_first_phase_of_others() -> None:
+    model = Model(job("job", task("a", 2)))
+    model.controller._new_ms.update({(NAMESPACE, f"{n}"): model.now_ms for n in range(200)})
+    look(model)
+    assert KEY in model.controller._new_ms
+    body = model.job
+    body["metadata"]["deletionTimestamp"] = "2027-01-15T09:00:00Z"
+    model.put(JOB_RESOURCE.full_name, body)
+    look(model)
+    assert KEY not in model.controller._new_ms

@@ -4,8 +4,12 @@ from typing import Any
 
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.job.types import Job, JobState, JobStatus
-from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController, Used
-from pumice.controllers.jobflow.reconcile import Seen, merged, never_ready, reconcile
+from pumice.controllers.jobflow.controller import (
+    JobFlowController,
+    JobTemplateController,
+    ObservedTemplate,
+)
+from pumice.controllers.jobflow.reconcile import Observed, merged, never_ready, reconcile
 from pumice.controllers.jobflow.types import (
     Flow,
     FlowDependsOn,
@@ -47,48 +51,48 @@ def jobs(**phases: str) -> dict[str, Job]:
 ALL = {name: JobTemplate(spec={"queue": name}) for name in "abc"}
 
 
-def run(seen: Seen) -> tuple[list[str], list[str], Any]:
-    acts = [act for stage in reconcile(seen).stages for act in stage]
+def run(observed: Observed) -> tuple[list[str], list[str], Any]:
+    acts = [act for stage in reconcile(observed).stages for act in stage]
     created = [act.body["metadata"]["name"] for act in acts if isinstance(act, Create)]
     events = [act.reason for act in acts if isinstance(act, Emit)]
     states = [act.body["status"].get("state") for act in acts if isinstance(act, Patch)]
     # A phase that stays is not written again.
-    phase = states[0]["phase"] if states and states[0] else seen.flow.phase if states else None
+    phase = states[0]["phase"] if states and states[0] else observed.flow.phase if states else None
     return created, events, phase
 
 
 def test_jobs_in_their_order() -> None:
     chain = flow(a=[], b=["a"], c=["a", "b"])
-    assert run(Seen(chain, {}, ALL)) == (["f-a"], ["Created"], "Pending")
-    assert run(Seen(chain, jobs(a="Running"), ALL)) == ([], [], "Running")
-    assert run(Seen(chain, jobs(a="Completed"), ALL)) == (["f-b"], ["Created"], "Running")
-    assert run(Seen(chain, jobs(a="Completed", b="Failed"), ALL))[::2] == ([], "Failed")
+    assert run(Observed(chain, {}, ALL)) == (["f-a"], ["Created"], "Pending")
+    assert run(Observed(chain, jobs(a="Running"), ALL)) == ([], [], "Running")
+    assert run(Observed(chain, jobs(a="Completed"), ALL)) == (["f-b"], ["Created"], "Running")
+    assert run(Observed(chain, jobs(a="Completed", b="Failed"), ALL))[::2] == ([], "Failed")
     ended = jobs(a="Completed", b="Completed", c="Completed")
-    assert run(Seen(chain, ended, ALL)) == ([], [], "Succeed")
+    assert run(Observed(chain, ended, ALL)) == ([], [], "Succeed")
 
 
 def test_a_completed_job_that_is_gone_stays_done() -> None:
     chain = flow("Running", a=[], b=["a"])
     chain.status["completedJobs"] = ["f-a"]
-    assert run(Seen(chain, {}, ALL))[0] == ["f-b"]
-    assert run(Seen(chain, jobs(b="Completed"), ALL))[2] == "Succeed"
+    assert run(Observed(chain, {}, ALL))[0] == ["f-b"]
+    assert run(Observed(chain, jobs(b="Completed"), ALL))[2] == "Succeed"
 
 
 def test_of_flows_with_one_name_the_first_counts() -> None:
     twice = flow(a=[], b=["a"])
     twice.spec.flows = [*(twice.spec.flows or ()), *(flow(a=["b"]).spec.flows or ())]
-    assert run(Seen(twice, {}, ALL)) == (["f-a"], ["Created"], "Pending")
+    assert run(Observed(twice, {}, ALL)) == (["f-a"], ["Created"], "Pending")
     ended = jobs(a="Completed", b="Completed")
-    assert run(Seen(twice, ended, ALL))[2] == "Succeed"
+    assert run(Observed(twice, ended, ALL))[2] == "Succeed"
 
 
 def test_a_template_that_is_missing() -> None:
-    assert run(Seen(flow(a=[]), {}, {})) == ([], ["MissingTemplate"], "Pending")
+    assert run(Observed(flow(a=[]), {}, {})) == ([], ["MissingTemplate"], "Pending")
 
 
 def test_a_circle_is_told_and_holds_up_nobody_else() -> None:
     circle = flow(a=[], b=["c"], c=["b"], d=["b"], e=["gone"])
-    created, events, phase = run(Seen(circle, {}, ALL))
+    created, events, phase = run(Observed(circle, {}, ALL))
     assert (created, events, phase) == (["f-a"], ["Created", "DependencyCycle"], "Pending")
     assert never_ready(circle) == ["b", "c", "d", "e"]
     assert never_ready(flow(a=["a"])) == ["a"]
@@ -97,17 +101,19 @@ def test_a_circle_is_told_and_holds_up_nobody_else() -> None:
     chain = flow(**targets, f20000=[])
     assert never_ready(chain) == []
     # It is told once.
-    assert run(Seen(flow("Pending", a=["a"]), {}, ALL))[1] == []
+    assert run(Observed(flow("Pending", a=["a"]), {}, ALL))[1] == []
 
 
 def test_the_end() -> None:
     failed = flow("Failed", a=[], b=[])
-    assert run(Seen(failed, jobs(a="Failed"), ALL))[0] == []
+    assert run(Observed(failed, jobs(a="Failed"), ALL))[0] == []
     kept = flow("Succeed", "retain", a=[])
-    assert run(Seen(kept, jobs(a="Completed"), ALL))[0] == []
-    ((act,),) = reconcile(Seen(flow("Succeed", "delete", a=[]), jobs(a="Completed"), ALL)).stages
+    assert run(Observed(kept, jobs(a="Completed"), ALL))[0] == []
+    ((act,),) = reconcile(
+        Observed(flow("Succeed", "delete", a=[]), jobs(a="Completed"), ALL)
+    ).stages
     assert isinstance(act, Delete)
-    assert reconcile(Seen(flow("Succeed", "delete", a=[]), {}, ALL)) == NOTHING
+    assert reconcile(Observed(flow("Succeed", "delete", a=[]), {}, ALL)) == NOTHING
 
 
 def test_patches_of_a_template() -> None:
@@ -127,7 +133,7 @@ def test_patches_of_a_template() -> None:
 
 
 def test_long_names_are_not_labels() -> None:
-    ((create, *_), _) = reconcile(Seen(flow(name="f" * 70, a=[]), {}, ALL)).stages
+    ((create, *_), _) = reconcile(Observed(flow(name="f" * 70, a=[]), {}, ALL)).stages
     assert isinstance(create, Create)
     metadata = create.body["metadata"]
     assert list(metadata["labels"]) == ["volcano.sh/createdByJobTemplate"]
@@ -138,8 +144,8 @@ def test_a_template_lists_its_jobs() -> None:
     controller = JobTemplateController(ControllerOptions())
     metadata = Metadata(name="a", namespace="ns", uid="uid-a")
     held = JobTemplate(metadata, status=TemplateStatus(["f-a"]))
-    assert controller.reconcile(Used(held, ("f-a",))) == NOTHING
-    ((patch,),) = controller.reconcile(Used(held, ())).stages
+    assert controller.reconcile(ObservedTemplate(held, ("f-a",))) == NOTHING
+    ((patch,),) = controller.reconcile(ObservedTemplate(held, ())).stages
     assert isinstance(patch, Patch)
     assert patch.body == {"status": {"jobDependsOnList": []}}
 
@@ -202,7 +208,7 @@ def test_counts_that_are_gone_are_removed_from_the_status() -> None:
     chain = flow("Running", a=[])
     chain.status |= {"conditions": {"f-a": {"taskStatusCount": {"w": {"phase": {"Pending": 2}}}}}}
     made["f-a"].status.task_status_count = {"w": {"phase": {"Running": 2}}}
-    ((act,),) = reconcile(Seen(chain, made, ALL)).stages
+    ((act,),) = reconcile(Observed(chain, made, ALL)).stages
     assert isinstance(act, Patch)
     counts = act.body["status"]["conditions"]["f-a"]["taskStatusCount"]
     assert counts == {"w": {"phase": {"Pending": None, "Running": 2}}}

@@ -1,8 +1,8 @@
 """Times from the creation of a Job to its pods and to Running."""
 
 from pumice.controllers.job.controller import JobController
-from pumice.controllers.latencies import POD_CREATION, JobLatencies
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.volcano_metrics import POD_CREATION, JobLatencies
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.jobs import JOBS, NAMESPACE, FakeCluster, job
@@ -26,7 +26,7 @@ async def test_a_jobs_way_to_running_is_measured_once(fake_api: FakeApi, loops: 
     latencies = JobLatencies(loop, loops.metrics, loops.metrics.registry)
     # The fake API server sets no times.
     at = {"creationTimestamp": "2026-01-01T00:00:03Z"}
-    loop.on_created(lambda body, metadata: latencies.see_created(body, {**metadata, **at}))
+    loop.on_created(lambda body, metadata: latencies.on_created(body, {**metadata, **at}))
     fake_api.put(JOBS, job())
     await until(lambda: cluster.groups() != [])
     cluster.admit()
@@ -61,5 +61,5 @@ async def test_other_objects_are_not_measured(fake_api: FakeApi, loops: Loops) -
             },
         },
     ):
-        latencies.see_created(body, metadata)
+        latencies.on_created(body, metadata)
     assert sums(loops, POD_CREATION) == (0, 0)

@@ -13,7 +13,7 @@ from pumice.controllers.resources import CONFIG_MAPS, PODS
 from pumice.controllers.runtime import event_queue, performing
 from pumice.controllers.runtime.acts import Create, Emit, Patch, Reference
 from pumice.controllers.runtime.event_queue import EventQueue
-from pumice.controllers.runtime.loop import LONGEST_RETRY
+from pumice.controllers.runtime.loop import RETRY_BACKOFF
 from pumice.controllers.runtime.performing import Performer
 
 
@@ -40,8 +40,8 @@ async def test_the_oldest_event_is_dropped(monkeypatch: Any) -> None:
 
 
 def test_delays_of_retries_are_bounded() -> None:
-    delays = [LONGEST_RETRY.delay(failures, random.Random(1)) for failures in range(60)]
-    assert max(delays) <= LONGEST_RETRY.ceiling_seconds
+    delays = [RETRY_BACKOFF.delay(failures, random.Random(1)) for failures in range(60)]
+    assert max(delays) <= RETRY_BACKOFF.ceiling_seconds
     assert delays[0] == 0.0
 
 
@@ -98,7 +98,7 @@ async def test_a_server_that_asks_for_time_gets_it() -> None:
     failure = await performer.perform([[Patch(PODS, "ns", "a", "u", {}), Create(PODS, body)]])
     assert failure is not None
     assert (failure.retry_after, failure.is_conflict) == (7.0, False)
-    keys: WorkQueue[str] = WorkQueue(LONGEST_RETRY, SystemClock(), random.Random(1))
+    keys: WorkQueue[str] = WorkQueue(RETRY_BACKOFF, SystemClock(), random.Random(1))
     assert keys.retry("a", failure.retry_after) == 7.0
 
 

@@ -1,46 +1,48 @@
-"""The loop: caches that know our own writes, retries, drains, and events."""
+"""The loop: own writes in the caches, retries, drains, and events."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
-from pumice.adapters.kubernetes.object_head import HEAD
 from pumice.adapters.runtime.clock import Backoff, end_tasks
+from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS, PODS
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan, Reference
-from pumice.controllers.runtime.cache import ObjectCache
-from pumice.controllers.runtime.controller import Caches, Key
-from pumice.controllers.runtime.objects import Watched
-from pumice.controllers.runtime.watches import Change, Watch, by_label, by_owner
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import ApiObject, Key
+from pumice.controllers.runtime.watches import Change, Watch, by_owner
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.controllers.running import Loops
 
-OWNERS = Watch(CONFIG_MAPS, Watched)
-MADE = Watch(PODS, Watched, label_selector="made", indexes={"owner": by_owner})
+OWNERS = Watch(CONFIG_MAPS, ApiObject)
+MADE = Watch(PODS, ApiObject, label_selector="made", indexes={"owner": by_owner})
 
 
-class OnePodEach:
+# An owner, and the pods that it controls.
+Owned = tuple[ApiObject, list[ApiObject]]
+
+
+class OnePodEach(Controller[Owned]):
     """Makes a pod for every ConfigMap, and marks the ConfigMap when the pod is there."""
 
     name = "one-pod-each"
     watches: Sequence[Watch[Any]] = (OWNERS, MADE)
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        metadata = change.seen.metadata
+        metadata = change.latest.metadata
         if change.watch == OWNERS:
             return (metadata.key,)
         return ((metadata.namespace, metadata.controller().name),)
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> tuple[Watched, list[Watched]] | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Owned | None:
         owner = caches[OWNERS].get(*key)
         return None if owner is None else (owner, caches[MADE].by("owner", owner.metadata.uid))
 
-    def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
-        owner, pods = seen
+    def reconcile(self, observed: Owned) -> Plan:
+        owner, pods = observed
         metadata = owner.metadata
         about = Reference.of(CONFIG_MAPS, metadata)
         if not pods:
@@ -85,7 +87,7 @@ async def test_a_change_is_reconciled_until_nothing_is_left_to_do(
     fake_api: FakeApi, loops: Loops
 ) -> None:
     fake_api.put("configmaps", owner("a"))
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: labels(fake_api, "a").get("done"))
     fake_api.put("configmaps", owner("b"))
     await until(lambda: labels(fake_api, "b").get("done"))
@@ -107,7 +109,7 @@ async def test_a_failed_act_is_tried_again_and_a_refusal_is_reported(
         Trouble("PATCH", "/configmaps/", status=409),
     ]
     fake_api.put("configmaps", owner("a"))
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: labels(fake_api, "a").get("done"))
     assert len(fake_api.made("POST", "/pods$")) <= 4
     await until(lambda: any(b.get("reason") == "FailedCreate" for b in fake_api.objects.values()))
@@ -119,21 +121,21 @@ async def test_a_failed_act_is_tried_again_and_a_refusal_is_reported(
 async def test_an_outage_of_the_api_server_is_not_outlasted_by_the_delays_of_keys(
     fake_api: FakeApi, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pumice.controllers.runtime.loop.LONGEST_RETRY", Backoff(1000.0, 1000.0))
+    monkeypatch.setattr("pumice.controllers.runtime.loop.RETRY_BACKOFF", Backoff(1000.0, 1000.0))
     monkeypatch.setattr("pumice.controllers.runtime.loop._OUTAGE_SECONDS", 0.01)
     fake_api.trouble = [
         Trouble("POST", "/pods$", status=503, times=5),
         Trouble("POST", "/pods$", loses_answer=True),
     ]
     fake_api.put("configmaps", owner("a"))
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: labels(fake_api, "a").get("done"))
 
 
 async def test_an_object_whose_answer_was_lost_is_known_as_our_own(
     fake_api: FakeApi, loops: Loops
 ) -> None:
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: fake_api.open_watches == 3)
     # The watch says nothing, so that only the second attempt can find the pod.
     fake_api.trouble = [
@@ -157,7 +159,7 @@ async def test_a_conflict_is_tried_again_quietly_and_takes_nothing_for_done(
         Trouble("PATCH", "/configmaps/", status=409),
     ]
     fake_api.put("configmaps", owner("a"))
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: labels(fake_api, "a").get("done"))
     assert ("pods", "ns", "a") in fake_api.objects
     assert not [line for line in caplog.records if line.levelname == "WARNING"]
@@ -168,7 +170,7 @@ async def test_a_conflict_is_tried_again_quietly_and_takes_nothing_for_done(
 async def test_a_drained_loop_completes_what_it_has_begun(fake_api: FakeApi, loops: Loops) -> None:
     fake_api.trouble = [Trouble("POST", "/pods$", passes=True, seconds=0.2)]
     fake_api.put("configmaps", owner("a"))
-    loop = loops.start(OnePodEach())
+    loop = loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: fake_api.made("POST", "/pods$"))
     loop.drain()
     await asyncio.wait_for(loops.tasks[1], 30)
@@ -182,7 +184,7 @@ async def test_a_key_does_not_wait_longer_after_a_lease_that_was_not_renewed(
     """Its calls were not made, so it did not fail; its delay would grow to minutes."""
     loops.leads = False
     fake_api.put("configmaps", owner("a"))
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: loops.metrics.counted("reconciles", result="not leading") > 3)
     loops.leads = True
     await until(lambda: labels(fake_api, "a").get("done"))
@@ -191,14 +193,14 @@ async def test_a_key_does_not_wait_longer_after_a_lease_that_was_not_renewed(
 
 async def test_a_reconcile_that_raises_stops_no_other_key(fake_api: FakeApi, loops: Loops) -> None:
     class Buggy(OnePodEach):
-        def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
-            if seen[0].metadata.name == "bad":
+        def reconcile(self, observed: Owned) -> Plan:
+            if observed[0].metadata.name == "bad":
                 raise ZeroDivisionError
-            return super().reconcile(seen)
+            return super().reconcile(observed)
 
     for name in ("bad", "good"):
         fake_api.put("configmaps", owner(name))
-    loops.start(Buggy())
+    loops.start(Buggy(ControllerOptions()))
     await until(lambda: labels(fake_api, "good").get("done"))
     await until(lambda: loops.metrics.counted("reconciles", result="failed") >= 1)
 
@@ -206,13 +208,13 @@ async def test_a_reconcile_that_raises_stops_no_other_key(fake_api: FakeApi, loo
 async def test_keys_that_cannot_be_told_end_no_watch(fake_api: FakeApi, loops: Loops) -> None:
     class Buggy(OnePodEach):
         def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-            if change.seen.metadata.name == "bad":
+            if change.latest.metadata.name == "bad":
                 raise ZeroDivisionError
             return super().keys(change, caches)
 
     for name in ("bad", "good"):
         fake_api.put("configmaps", owner(name))
-    loops.start(Buggy())
+    loops.start(Buggy(ControllerOptions()))
     await until(lambda: labels(fake_api, "good").get("done"))
     assert not loops.tasks[0].done()
 
@@ -223,7 +225,7 @@ async def test_work_that_was_cut_off_is_done_when_the_process_leads_again(
     """A process that loses its lease and wins it again may be the only one."""
     fake_api.trouble = [Trouble("POST", "/pods$", status=503, seconds=30.0)]
     fake_api.put("configmaps", owner("a"))
-    loop = loops.start(OnePodEach())
+    loop = loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: fake_api.made("POST", "/pods$"))
     await end_tasks(loops.tasks.pop())
     fake_api.trouble.clear()
@@ -236,7 +238,7 @@ async def test_an_object_of_an_earlier_owner_is_told_once(fake_api: FakeApi, loo
     reference = {"name": "a", "uid": "earlier", "controller": True}
     held = {"namespace": "ns", "name": "a", "ownerReferences": [reference]}
     fake_api.put("pods", {"metadata": held})
-    loops.start(OnePodEach())
+    loops.start(OnePodEach(ControllerOptions()))
     await until(lambda: len(fake_api.made("POST", "/pods$")) >= 5)
     fake_api.remove("pods", "ns", "a")
     await until(lambda: labels(fake_api, "a").get("done"))
@@ -250,146 +252,12 @@ async def test_an_object_of_an_earlier_owner_is_told_once(fake_api: FakeApi, loo
 
 async def test_a_deletion_is_known_at_once(fake_api: FakeApi, loops: Loops) -> None:
     class Deleter(OnePodEach):
-        def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
-            metadata = seen[0].metadata
+        def reconcile(self, observed: Owned) -> Plan:
+            metadata = observed[0].metadata
             return Plan(((Delete(CONFIG_MAPS, *metadata.key, uid=metadata.uid),),))
 
     fake_api.put("configmaps", owner("a"))
-    loops.start(Deleter())
+    loops.start(Deleter(ControllerOptions()))
     await until(lambda: ("configmaps", "ns", "a") not in fake_api.objects)
     await until(lambda: loops.metrics.counted("reconciles", result="absent") >= 1)
     assert len(fake_api.made("DELETE", "/configmaps/a")) == 1
-
-
-class _Log:
-    """A cache that a test fills by hand, and its changes."""
-
-    def __init__(self) -> None:
-        from pumice.adapters.runtime.metrics import Metrics
-        from pumice.controllers.metric_definitions import CONTROLLER_SERIES
-
-        indexes = {"owner": by_owner, "color": by_label("color")}
-        watch = Watch(PODS, Watched, label_selector="made=yes", indexes=indexes)
-        self.cache = ObjectCache(watch, Metrics(CONTROLLER_SERIES))
-        self.changes: list[tuple[str, str]] = []
-        self.cache.listeners.append(self._take)
-
-    def _take(self, change: Change[Watched]) -> None:
-        old, new = (seen and seen.metadata.resource_version for seen in (change.old, change.new))
-        self.changes.append((old or "", new or ""))
-
-    def see(self, version: int, uid: str = "u", **labels: str) -> None:
-        raw = body(version, uid, **labels)
-        self.cache.upsert(HEAD.decode(raw), msgspec.Raw(raw))
-
-    def lose(self, uid: str = "u") -> None:
-        self.cache.delete(HEAD.decode(body(99, uid)))
-
-
-def body(version: int, uid: str = "u", **labels: str) -> bytes:
-    metadata = {
-        "namespace": "ns", "name": "a", "uid": uid, "resourceVersion": str(version),
-        "labels": {"made": "yes", **labels},
-    }  # fmt: skip
-    return msgspec.json.encode({"metadata": metadata})
-
-
-def test_events_that_are_older_than_our_own_write_change_nothing() -> None:
-    log = _Log()
-    log.cache.assume(body(7, color="red"))
-    log.see(5, color="blue")
-    log.see(7, color="red")
-    assert log.changes == [("", "7")]
-    assert [s.metadata.uid for s in log.cache.by("color", ("ns", "red"))] == ["u"]
-    assert log.cache.by("color", ("ns", "blue")) == []
-    log.see(8, color="blue")
-    assert log.cache.by("color", ("ns", "red")) == []
-    assert len(log.cache.by("color", ("ns", "blue"))) == 1
-
-
-def test_a_deleted_object_stays_deleted_while_its_events_arrive() -> None:
-    log = _Log()
-    log.see(5)
-    log.cache.assume_deleted(("ns", "a"), "u")
-    log.see(6)
-    assert len(log.cache) == 0
-    log.lose()
-    log.see(9, uid="other")
-    assert log.changes == [("", "5"), ("5", ""), ("", "9")]
-
-
-def test_an_answer_that_is_older_than_the_deletion_changes_nothing() -> None:
-    log = _Log()
-    log.see(5)
-    log.lose()
-    log.cache.assume(body(7))
-    assert log.changes == [("", "5"), ("5", "")]
-
-
-def test_an_answer_that_is_older_than_a_list_changes_nothing() -> None:
-    log = _Log()
-    log.see(5)
-    log.cache.begin_list()
-    log.cache.end_list("9")
-    log.cache.assume(body(7))
-    assert log.changes == [("", "5"), ("5", "")]
-
-
-@pytest.mark.parametrize("is_shown_first", [True, False])
-def test_an_answer_without_a_version_says_that_another_deletion_was_faster(
-    is_shown_first: bool,
-) -> None:
-    log = _Log()
-    log.see(5)
-    answer = {"namespace": "ns", "name": "a", "uid": "u", "labels": {"made": "yes"}}
-    if is_shown_first:
-        log.lose()
-    log.cache.assume(msgspec.json.encode({"metadata": answer}))
-    if not is_shown_first:
-        log.lose()
-    assert log.changes == [("", "5"), ("5", "")]
-    assert len(log.cache) == 0
-
-
-def test_a_list_keeps_what_was_written_while_it_was_read() -> None:
-    log = _Log()
-    log.cache.begin_list()
-    log.cache.assume(body(7))
-    log.cache.end_list("6")
-    assert len(log.cache) == 1
-    log.cache.begin_list()
-    log.cache.end_list("9")
-    assert log.changes == [("", "7"), ("7", "")]
-
-
-def test_a_list_drops_what_was_deleted_before_it_although_an_answer_came_while_it_was_read() -> (
-    None
-):
-    log = _Log()
-    log.see(5)
-    log.cache.begin_list()
-    log.cache.assume(body(7))
-    log.cache.end_list("9")
-    assert log.changes == [("", "5"), ("5", "7"), ("7", "")]
-
-
-def test_a_resource_that_is_missing_has_no_objects() -> None:
-    log = _Log()
-    log.cache.assume(body(7))
-    log.cache.begin_list()
-    log.cache.end_list("")
-    assert len(log.cache) == 0
-
-
-def test_an_object_that_took_the_name_of_another_replaces_it() -> None:
-    log = _Log()
-    log.see(5, uid="old")
-    log.see(7, uid="new")
-    log.see(6, uid="old")
-    assert log.changes == [("", "5"), ("5", ""), ("", "7")]
-
-
-def test_an_object_that_the_selector_does_not_select_is_not_assumed() -> None:
-    log = _Log()
-    log.cache.assume(body(5, made="no"))
-    assert len(log.cache) == 0

@@ -5,12 +5,18 @@ from typing import Any
 import pytest
 
 from pumice.controllers.job.controller import WATCHED_QUEUES
-from pumice.controllers.job.types import GROUP_NAME, GroupSpec, PodGroup, Queue, QueueStatus
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.podgroup.building import group_body
 from pumice.controllers.podgroup.controller import PodGroupController
-from pumice.controllers.podgroup.reconcile import Seen, reconcile
-from pumice.controllers.podgroup.types import MIN_MEMBER, Pod, PodSpec
+from pumice.controllers.podgroup.reconcile import Observed, group_body, reconcile
+from pumice.controllers.podgroup.types import (
+    GROUP_NAME,
+    MIN_MEMBER,
+    GroupSpec,
+    Pod,
+    PodGroup,
+    PodSpec,
+)
+from pumice.controllers.queue.types import Queue, QueueStatus
 from pumice.controllers.resources import POD_GROUP
 from pumice.controllers.runtime.acts import NOTHING, Create, Delete, Patch
 from pumice.controllers.runtime.objects import Metadata, OwnerReference
@@ -46,7 +52,7 @@ def held(least: int = 1, **annotations: str) -> PodGroup:
 
 
 def test_a_group_first_and_its_name_then() -> None:
-    first, second = reconcile(Seen(NAME, (pod("a"), pod("b")))).stages
+    first, second = reconcile(Observed(NAME, (pod("a"), pod("b")))).stages
     assert isinstance(first[0], Create)
     assert first[0].body["metadata"]["name"] == NAME
     assert [act.name for act in second if isinstance(act, Patch)] == ["a", "b"]
@@ -55,13 +61,13 @@ def test_a_group_first_and_its_name_then() -> None:
 
 
 def test_a_pod_that_has_all_is_left_alone() -> None:
-    assert reconcile(Seen(NAME, (pod(group=NAME),), held())) == NOTHING
+    assert reconcile(Observed(NAME, (pod(group=NAME),), held())) == NOTHING
 
 
 def test_pods_that_are_over_need_no_group() -> None:
     over = pod()
     over.status.phase = "Succeeded"
-    assert reconcile(Seen(NAME, (over,))) == NOTHING
+    assert reconcile(Observed(NAME, (over,))) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -123,16 +129,16 @@ def test_a_pod_without_an_owner_owns_its_group() -> None:
 
 def test_the_group_follows_its_owner_and_keeps_what_users_changed() -> None:
     one = (pod(group=NAME),)
-    ((patch,),) = reconcile(Seen(NAME, one, held(1), {MIN_MEMBER: "4"})).stages
+    ((patch,),) = reconcile(Observed(NAME, one, held(1), {MIN_MEMBER: "4"})).stages
     assert isinstance(patch, Patch)
     assert patch.body["spec"]["minMember"] == 4
-    assert reconcile(Seen(NAME, one, held(7))) == NOTHING
+    assert reconcile(Observed(NAME, one, held(7))) == NOTHING
 
 
 def test_an_owner_that_wants_no_pods_has_no_group() -> None:
-    ((act,),) = reconcile(Seen(NAME, (pod(group=NAME),), held(), is_empty=True)).stages
+    ((act,),) = reconcile(Observed(NAME, (pod(group=NAME),), held(), is_scaled_to_zero=True)).stages
     assert act == Delete(POD_GROUP, "ns", NAME, "uid-group")
-    assert reconcile(Seen(NAME, (), None, is_empty=True)) == NOTHING
+    assert reconcile(Observed(NAME, (), None, is_scaled_to_zero=True)) == NOTHING
 
 
 async def test_pods_of_a_replica_set(fake_api: FakeApi, loops: Loops) -> None:

@@ -2,22 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import aiohttp
 import pytest
 
 from pumice.adapters.kubernetes.options import LeaseOptions
-from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.runtime.clock import end_tasks
+from pumice.adapters.runtime.shutdown import Shutdown
 from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.jobflow.controller import JobFlowController
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.process import run_controllers
 from pumice.controllers.queue.controller import QueueController
+from pumice.controllers.runtime.controller import Controller
 from pumice.controllers.runtime.loop import LoopOptions
 from pumice.controllers.settings import ControllersSettings
-from pumice.controllers.volcano_figures import VolcanoFigures
+from pumice.controllers.volcano_metrics import VolcanoMetrics
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.jobs import JOBS, FakeCluster, job
@@ -124,7 +126,7 @@ async def test_figures_have_volcanos_names(fake_api: FakeApi, loops: Loops) -> N
     await until(lambda: cluster.phase("two") == "Failed" and not loop.why_stale())
     found = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in VolcanoFigures(loop).collect()
+        for family in VolcanoMetrics(loop).collect()
         for sample in family.samples
     }
     assert found[("volcano_queue_pod_group_running_count", "default")] == 1
@@ -133,9 +135,15 @@ async def test_figures_have_volcanos_names(fake_api: FakeApi, loops: Loops) -> N
     assert found[("volcano_job_failed_phase_count", "ns/three", "default")] == 1
     assert found[("volcano_jobflow_succeed_phase_count", "ns")] == 1
     # A standby has none: sums over replicas count once.
-    standby = VolcanoFigures(loop, lambda: False)
+    standby = VolcanoMetrics(loop, lambda: False)
     assert not [one for family in standby.collect() for one in family.samples]
     # Without the controllers there are no such figures.
-    few = loops.start(GarbageCollector(options))
-    assert not [one for family in VolcanoFigures(few).collect() for one in family.samples
-                if "queue" in one.name]  # fmt: skip
+    assert await queue_metrics(loops, GarbageCollector(options)) == []
+    assert await queue_metrics(loops, JobController(options)) == []
+
+
+async def queue_metrics(loops: Loops, controller: Controller[Any]) -> list[str]:
+    loop = loops.start(controller)
+    await until(lambda: not loop.why_stale())
+    families = VolcanoMetrics(loop).collect()
+    return [one.name for family in families for one in family.samples if "queue" in one.name]

@@ -8,15 +8,15 @@ import pytest
 
 from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.controllers.job.types import Command
+from pumice.controllers.bus import Command
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.queue.controller import WATCHED_GROUPS, QueueController
 from pumice.controllers.queue.hierarchy import Problem, problem_of
-from pumice.controllers.queue.reconcile import Seen, reconcile
+from pumice.controllers.queue.reconcile import Observed, reconcile
 from pumice.controllers.queue.types import (
     CLOSED_BY_PARENT,
-    VALID,
+    VALID_HIERARCHY,
     Condition,
     Queue,
     QueueSpec,
@@ -46,18 +46,18 @@ def command(action: str, name: str = "order") -> Command:
     return Command(Metadata(name=name, namespace="default", uid=f"uid-{name}"), action)
 
 
-def patches(seen: Seen) -> dict[str, Any]:
+def patches(observed: Observed) -> dict[str, Any]:
     """What is written to the object and to its status, merged."""
     found: dict[str, Any] = {}
-    for stage in reconcile(seen).stages:
+    for stage in reconcile(observed).stages:
         for act in stage:
             if isinstance(act, Patch):
                 found |= act.body
     return found
 
 
-def events(seen: Seen) -> list[tuple[str, bool]]:
-    acts = [act for stage in reconcile(seen).stages for act in stage]
+def events(observed: Observed) -> list[tuple[str, bool]]:
+    acts = [act for stage in reconcile(observed).stages for act in stage]
     return [(act.reason, act.warning) for act in acts if isinstance(act, Emit)]
 
 
@@ -77,69 +77,69 @@ TABLE = [
 @pytest.mark.parametrize(("state", "action", "groups", "follows"), TABLE)
 def test_states(state: str, action: str, groups: dict[str, int], follows: str) -> None:
     commands = (command(action),) if action else ()
-    seen = Seen(queue(state=state), queue("root", "Open", ""), False, commands, groups)
-    assert patches(seen).get("status", {}).get("state", state) == follows
+    observed = Observed(queue(state=state), queue("root", "Open", ""), False, commands, groups)
+    assert patches(observed).get("status", {}).get("state", state) == follows
 
 
 def test_a_steady_queue_is_left_alone() -> None:
-    assert reconcile(Seen(queue(state="Open"), queue("root", "Open"))).stages == ()
+    assert reconcile(Observed(queue(state="Open"), queue("root", "Open"))).stages == ()
 
 
 def test_a_queue_without_a_parent_gets_the_root() -> None:
-    assert patches(Seen(queue(parent="", state="Open")))["spec"] == {"parent": "root"}
-    assert "spec" not in patches(Seen(queue("root", parent="")))
+    assert patches(Observed(queue(parent="", state="Open")))["spec"] == {"parent": "root"}
+    assert "spec" not in patches(Observed(queue("root", parent="")))
 
 
 def test_a_closed_parent_closes_and_an_open_one_opens_what_it_closed() -> None:
     shut = queue("mid", "Closing")
-    below = Seen(queue(state="Open", parent="mid"), shut, counts=ONE)
+    below = Observed(queue(state="Open", parent="mid"), shut, counts=ONE)
     first, second = reconcile(below).stages
     assert isinstance(first[0], Patch)
     assert isinstance(second[0], Patch)
     assert first[0].body == {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}}
     assert second[0].body["status"]["state"] == "Closing"
-    again = Seen(queue(state="Closed", parent="mid", by="true"), queue("mid", "Open"))
+    again = Observed(queue(state="Closed", parent="mid", by="true"), queue("mid", "Open"))
     assert patches(again) == {
         "metadata": {"annotations": {CLOSED_BY_PARENT: "false"}},
         "status": {"state": "Open"},
     }
-    by_hand = Seen(queue(state="Closed", parent="mid"), queue("mid", "Open"))
+    by_hand = Observed(queue(state="Closed", parent="mid"), queue("mid", "Open"))
     assert reconcile(by_hand).stages == ()
 
 
 def test_what_was_closed_by_hand_is_not_marked_when_its_parent_closes() -> None:
-    seen = Seen(queue(state="Closed", parent="mid"), queue("mid", "Closed"))
-    assert reconcile(seen).stages == ()
+    observed = Observed(queue(state="Closed", parent="mid"), queue("mid", "Closed"))
+    assert reconcile(observed).stages == ()
 
 
 def test_a_queue_below_a_closed_one_cannot_be_opened() -> None:
-    seen = Seen(queue(state="Closed", parent="mid"), queue("mid", "Closed"), False,
+    observed = Observed(queue(state="Closed", parent="mid"), queue("mid", "Closed"), False,
                 (command("OpenQueue"),))  # fmt: skip
-    assert events(seen) == [("OpenQueue", True)]
-    assert patches(seen) == {}
-    waits = Seen(seen.queue, seen.parent, True, seen.commands)
+    assert events(observed) == [("OpenQueue", True)]
+    assert patches(observed) == {}
+    waits = Observed(observed.queue, observed.parent, True, observed.commands)
     assert reconcile(waits) == NOTHING
 
 
 def test_the_root_stays_open() -> None:
-    seen = Seen(queue("root", "Open", ""), commands=(command("CloseQueue"),))
-    assert events(seen) == [("CloseQueue", True)]
-    assert patches(seen) == {}
+    observed = Observed(queue("root", "Open", ""), commands=(command("CloseQueue"),))
+    assert events(observed) == [("CloseQueue", True)]
+    assert patches(observed) == {}
 
 
 def test_the_newest_command_counts_and_all_are_removed() -> None:
     orders = (command("CloseQueue", "a"), command("Dance", "b"), command("OpenQueue", "c"))
-    seen = Seen(queue(state="Closed"), commands=orders)
-    acts = [act for stage in reconcile(seen).stages for act in stage]
+    observed = Observed(queue(state="Closed"), commands=orders)
+    acts = [act for stage in reconcile(observed).stages for act in stage]
     assert [act.name for act in acts if isinstance(act, Delete)] == ["a", "b", "c"]
-    assert patches(seen)["status"]["state"] == "Open"
-    assert events(Seen(queue(state="Open"), commands=orders[1:2])) == [("UnknownCommand", True)]
+    assert patches(observed)["status"]["state"] == "Open"
+    assert events(Observed(queue(state="Open"), commands=orders[1:2])) == [("UnknownCommand", True)]
 
 
 def test_the_newest_command_is_removed_last() -> None:
     """A process that ends in between must not obey an older one."""
     given = (command("CloseQueue", "one"), command("OpenQueue", "two"), command("OpenQueue", "new"))
-    stages = reconcile(Seen(queue(state="Closed"), commands=given)).stages
+    stages = reconcile(Observed(queue(state="Closed"), commands=given)).stages
     names = [[act.name for act in stage if isinstance(act, Delete)] for stage in stages]
     assert [some for some in names if some] == [["one", "two"], ["new"]]
 
@@ -155,12 +155,12 @@ async def test_a_command_for_a_queue_that_does_not_exist_is_dropped(
 
 
 def test_counters_wait_and_the_state_does_not() -> None:
-    slow = Seen(queue(state="Open"), counts={"pending": 2}, counters_seconds=0.5)
+    slow = Observed(queue(state="Open"), counts={"pending": 2}, counters_seconds=0.5)
     plan = reconcile(slow)
     assert (plan.stages, plan.again_seconds) == ((), 0.5)
-    now = Seen(queue(state="Open"), counts={"pending": 2, "odd": 1})
+    now = Observed(queue(state="Open"), counts={"pending": 2, "odd": 1})
     assert patches(now) == {"status": {"pending": 2}}
-    new = Seen(queue(), counts={"pending": 2}, counters_seconds=0.5)
+    new = Observed(queue(), counts={"pending": 2}, counters_seconds=0.5)
     assert patches(new)["status"] == {"state": "Open", "pending": 2}
 
 
@@ -255,19 +255,21 @@ def test_shares_in_the_tree() -> None:
 
 def test_a_problem_is_a_condition_and_an_event_and_ends() -> None:
     root, red = queue("root", "Open"), queue(state="Open")
-    wrong = Seen(red, root, problem=Problem("ParentMissing", "text"), now_ms=1000)
+    wrong = Observed(red, root, problem=Problem("ParentMissing", "text"), now_ms=1000)
     (condition,) = patches(wrong)["status"]["conditions"]
     assert condition == {
-        "type": VALID, "status": "False", "reason": "ParentMissing", "message": "text",
+        "type": VALID_HIERARCHY, "status": "False", "reason": "ParentMissing", "message": "text",
         "lastTransitionTime": "1970-01-01T00:00:01Z",
     }  # fmt: skip
     assert events(wrong) == [("ParentMissing", True)]
     # A definition without conditions, such as Volcano's, stores none.
-    told = Seen(red, root, problem=Problem("ParentMissing", "text"), now_ms=1000, is_told=True)
+    told = Observed(
+        red, root, problem=Problem("ParentMissing", "text"), now_ms=1000, is_reported=True
+    )
     assert reconcile(told).stages == ()
     red.status.conditions = [msgspec.convert(condition, Condition)]
     assert reconcile(wrong).stages == ()
-    right = Seen(red, root, now_ms=2000)
+    right = Observed(red, root, now_ms=2000)
     (condition,) = patches(right)["status"]["conditions"]
     assert (condition["status"], events(right)) == ("True", [("Valid", False)])
     red.status.conditions = [msgspec.convert(condition, Condition)]

@@ -13,7 +13,7 @@ from pumice.controllers.runtime.objects import Metadata
 from pumice.controllers.sharding.configuration import Configuration, read, read_flags
 from pumice.controllers.sharding.controller import ShardingController
 from pumice.controllers.sharding.policies import NodeFacts
-from pumice.controllers.sharding.reconcile import Seen, divided, reconcile
+from pumice.controllers.sharding.reconcile import Observed, divided, reconcile
 from pumice.controllers.sharding.types import NodeShard, _ShardSpec
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
@@ -73,7 +73,7 @@ def test_more_than_fifty_nodes_are_divided_at_once() -> None:
         ("", "needs a list schedulerConfigs"),
         ("schedulerConfigs: []", "at least one entry"),
         ("schedulerConfigs: [{type: x}]", r"\[0\]: name is missing"),
-        ("schedulerConfigs: [{name: a}, {name: a}]", "a is there twice"),
+        ("schedulerConfigs: [{name: a}, {name: a}]", "a is listed twice"),
         ("schedulerConfigs: [{name: a, cpuUtilizationMin: 2}]", "allowed: 0 <= minCPUUtil"),
         ("schedulerConfigs: [{name: a, minNodes: 3, maxNodes: 2}]", "maxNodes 2 is below"),
         ("schedulerConfigs: [{name: a, policies: [{name: x}]}]", "unknown policy 'x'"),
@@ -104,8 +104,8 @@ def test_older_fields_stand_for_policies() -> None:
     assert divided(read(text), nodes) == {"a": ["half"], "b": ["full", "idle"]}
 
 
-def acts(seen: Seen) -> list[list[Act]]:
-    return [list(stage) for stage in reconcile(seen).stages]
+def acts(observed: Observed) -> list[list[Act]]:
+    return [list(stage) for stage in reconcile(observed).stages]
 
 
 def test_a_node_that_moves_leaves_the_one_before_it_enters_the_other() -> None:
@@ -113,7 +113,7 @@ def test_a_node_that_moves_leaves_the_one_before_it_enters_the_other() -> None:
     nodes = [node("n1", 0.9), node("n2", 0.1)]
     # Both exchange their nodes.
     held = {"a": shard("a", "n1"), "b": shard("b", "n2"), "old": shard("old", "n9")}
-    stages = acts(Seen(both, nodes, held, 60.0))
+    stages = acts(Observed(both, nodes, held, 60.0))
     assert [sorted(_shown(act) for act in stage) for stage in stages] == [
         ["a=", "b=", "delete old"],
         ["a=n2", "b=n1"],
@@ -135,9 +135,9 @@ def test_a_tenth_of_the_nodes_must_change() -> None:
     one = read_flags(["a:x:0:1:false:0:30"])
     names = [f"n{number:02}" for number in range(31)]
     held = {"a": shard("a", *names[1:])}
-    assert acts(Seen(one, [node(name) for name in names], held, 60.0)) == []
+    assert acts(Observed(one, [node(name) for name in names], held, 60.0)) == []
     held = {"a": shard("a", *names[1:30])}
-    assert len(acts(Seen(one, [node(name) for name in names], held, 60.0))) == 1
+    assert len(acts(Observed(one, [node(name) for name in names], held, 60.0))) == 1
 
 
 @given(st.integers(0, 2**32))
@@ -149,7 +149,7 @@ def test_no_node_is_ever_in_two_shards(seed: int) -> None:
     for one in nodes:
         shards.setdefault(rng.choice("abcd"), []).append(one.name)
     held = {name: shard(name, *names) for name, names in shards.items()}
-    for stage in acts(Seen(both, nodes, held, 60.0)):
+    for stage in acts(Observed(both, nodes, held, 60.0)):
         # Writes of a stage take effect in any order.
         rng.shuffle(stage)
         for act in stage:
@@ -161,7 +161,7 @@ def test_no_node_is_ever_in_two_shards(seed: int) -> None:
             assert len(taken) == len(set(taken))
     assert set(shards) == {"a", "b", "c"}
     final = {name: shard(name, *names) for name, names in shards.items()}
-    assert acts(Seen(both, nodes, final, 60.0)) == []
+    assert acts(Observed(both, nodes, final, 60.0)) == []
 
 
 def _node(name: str, cpu: str = "4") -> dict[str, Any]:

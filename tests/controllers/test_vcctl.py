@@ -11,10 +11,9 @@ from click.testing import CliRunner
 
 from pumice.controllers.resources import JOB_FLOWS, JOBS
 from pumice.controllers.vcctl.access import BadInputError
-from pumice.controllers.vcctl.amounts import shown_amount
 from pumice.controllers.vcctl.files import objects_of, one_of
 from pumice.controllers.vcctl.job_commands import amounts_of, job_body, job_group, words_of
-from pumice.controllers.vcctl.job_view import described, shown_events
+from pumice.controllers.vcctl.job_view import described, shown_amount, shown_events
 from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
 from pumice.controllers.vcctl.tables import age, local_time, shown_duration
 
@@ -42,7 +41,7 @@ def test_an_age_needs_a_time() -> None:
 
 def test_a_command_is_split_as_a_shell_does() -> None:
     values: dict[str, Any] = {
-        "name": "a", "image": "i", "least": 1, "replicas": 1, "requests": "", "limits": "",
+        "name": "a", "image": "i", "min_available": 1, "replicas": 1, "requests": "", "limits": "",
         "scheduler": "volcano",
     }  # fmt: skip
 

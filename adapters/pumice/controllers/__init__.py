@@ -1,1 +1,1 @@
-"""Controllers: pure reconcile functions, and the loop that performs what they ask for."""
+"""Controllers: pure reconcile functions, and the loop that performs their plans."""

@@ -7,15 +7,15 @@ import click
 
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.settings import log_level, split
-from pumice.adapters.kubernetes.shutdown import run_until_signal
 from pumice.adapters.kubernetes.supervision import BAD_INPUT
 from pumice.adapters.runtime.errors import AdapterError
+from pumice.adapters.runtime.shutdown import run_until_signal
 from pumice.controllers.flags import controller_flags
 from pumice.controllers.registry import DEFAULT_SELECTION, selected
-from pumice.controllers.settings import ControllersSettings, settings_from
+from pumice.controllers.settings import settings_from
 from pumice.logs import configure_logging
 
-# Flags of `pumice run` that its controllers get too.
+# Flags of `pumice run` that are passed on to its controllers.
 _SHARED: Final = (
     "kubeconfig",
     "context",
@@ -40,12 +40,12 @@ controllers_option = click.option(
     flag_value=DEFAULT_SELECTION,
     default=None,
     metavar="[LIST]",
-    help="Controllers that run in a third process: all, or a list such as *,-job-controller.",
+    help="Controllers in a third process: all, or those of a list such as *,-job-controller.",
 )
 
 
 class _AccessProblem(click.ClickException):
-    """An invalid kubeconfig; a restart does not help."""
+    """An invalid kubeconfig, for which a restart does not help."""
 
     exit_code = BAD_INPUT
 
@@ -55,15 +55,18 @@ class _AccessProblem(click.ClickException):
 def controllers_command(**values: Any) -> None:
     """Runs the controllers of Jobs, queues and other objects of a Kubernetes cluster.
 
-    The command takes the flags of Volcano's controller manager. It exits with 2 when the kubeconfig
-    or a flag is wrong, and retries after other errors. On SIGTERM or SIGINT it completes the writes
-    that it has begun, releases the lease and ends; a second signal ends it at once.
+    The command accepts the flags of Volcano's controller manager. It exits with 2 if the kubeconfig
+    or a flag is invalid, and retries after other errors. On SIGTERM or SIGINT it completes the writes
+    in flight, releases the lease and exits; a second signal ends it at once.
     """
-    # Imported here because it takes a second.
+    # Imported here because the import takes a second.
     from pumice.controllers.process import run_controllers  # noqa: PLC0415
 
     configure_logging(log_level(values))
-    settings = _settings(values)
+    try:
+        settings = settings_from(values)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     try:
         run_until_signal(lambda shutdown: run_controllers(settings, shutdown))
     except NoAccessError as error:
@@ -86,10 +89,3 @@ def controllers_arguments(selection: str, values: Mapping[str, Any]) -> list[str
         if text:
             arguments.append(f"--{name.replace('_', '-')}={text}")
     return arguments
-
-
-def _settings(values: dict[str, Any]) -> ControllersSettings:
-    try:
-        return settings_from(values)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LEASE_NAME: Final = "vc-controller-manager"
 DEFAULT_WORKERS: Final = 64
-# The flag for the number of keys that a controller reconciles at once.
+# The flag with the number of keys that a controller reconciles concurrently.
 WORKER_FLAGS: Final[dict[str, str]] = {
     "job-controller": "--worker-threads",
     "gc-controller": "--worker-threads-for-gc",
@@ -28,11 +28,11 @@ WORKER_FLAGS: Final[dict[str, str]] = {
     "queue-controller": "--worker-threads-for-queue",
     "cronjob-controller": "--worker-threads-for-cronjob",
 }
-# Flags of Volcano that are accepted without an effect, and the reason.
+# Flags of Volcano that have no effect, and the reason.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
-    "--max-requeue-num": "failures are retried with growing delays, and end no job",
+    "--max-requeue-num": "failures are retried with backoff, and end no job",
     "--leader-elect-resource-lock": "the lock is always a Lease",
-    "--feature-gates": "controllers are switched by --controllers",
+    "--feature-gates": "--controllers selects the controllers",
     "--ca-cert-file": "health is served without TLS",
     "--tls-cert-file": "health is served without TLS",
     "--tls-private-key-file": "health is served without TLS",
@@ -59,7 +59,7 @@ def _controller_flags() -> list[Callable[[F], F]]:
             type=bool,
             default=True,
             show_default=True,
-            help="Whether PodGroups of pods take annotations of the pods' owners.",
+            help="Whether PodGroups inherit annotations of the pods' owners.",
         ),
         *(
             click.option(
@@ -67,7 +67,7 @@ def _controller_flags() -> list[Callable[[F], F]]:
                 type=click.IntRange(min=1),
                 default=DEFAULT_WORKERS,
                 show_default=True,
-                help=f"Objects that the {name} reconciles at once.",
+                help=f"Objects that the {name} reconciles concurrently.",
             )
             for name, flag in WORKER_FLAGS.items()
         ),

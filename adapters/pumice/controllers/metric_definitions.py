@@ -1,11 +1,11 @@
-"""The series of the controllers; names here lack the prefix, and counters their suffix."""
+"""The metrics of the controllers. Names here lack the prefix, and those of counters also the suffix."""
 
 from typing import Final
 
 from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS, Series
 
 PREFIX: Final = "pumice_controllers_"
-# Series of the parts that the controllers share with the adapter.
+# Metrics of parts that the controllers share with the adapter.
 _SHARED: Final = (
     "api_retries",
     "bad_objects",

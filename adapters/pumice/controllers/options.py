@@ -1,20 +1,20 @@
-"""Settings that controllers share."""
+"""Options of controllers."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ShardingOptions:
-    """Settings of the sharding controller."""
+    """Options of the sharding controller."""
 
-    # Schedulers of a cluster without the ConfigMap, as `--scheduler-configs` writes them.
+    # Schedulers of a cluster without the ConfigMap, in the format of `--scheduler-configs`.
     schedulers: tuple[str, ...] = (
         "volcano:volcano:0.0:0.6:false:2:100",
         "agent-scheduler:agent:0.7:1.0:true:2:100",
     )
-    # The nodes are divided again after this time.
+    # Interval between divisions of the nodes.
     period_seconds: float = 60.0
-    # Whether they are also divided when nodes change.
+    # Whether the nodes are also divided when nodes change.
     follows_nodes: bool = True
     # The ConfigMap with the configuration; "": none.
     name: str = "volcano-sharding-configmap"
@@ -23,10 +23,10 @@ class ShardingOptions:
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Settings of all controllers."""
+    """Options of all controllers."""
 
-    # Schedulers whose pods and jobs are managed; the first is the default of jobs that name none.
+    # Schedulers whose pods and jobs are managed; the first one is the default of jobs.
     scheduler_names: tuple[str, ...] = ("volcano",)
-    # Whether PodGroups of pods take annotations of the pods' owners.
+    # Whether PodGroups inherit annotations of the pods' owners.
     inherits_annotations: bool = True
     sharding: ShardingOptions = field(default_factory=ShardingOptions)

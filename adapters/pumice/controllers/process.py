@@ -1,4 +1,4 @@
-"""One process of controllers: connects API session, leader election and loop."""
+"""The controllers process: connects the API session, leader election and the loop."""
 
 import asyncio
 import gc
@@ -12,24 +12,23 @@ from pumice.adapters.kubernetes.process import check, until_first_ends
 from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
-from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.controllers.latencies import JobLatencies
+from pumice.adapters.runtime.shutdown import Shutdown
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.registry import CONTROLLERS
 from pumice.controllers.runtime.loop import ControllerLoop
 from pumice.controllers.settings import ControllersSettings
-from pumice.controllers.volcano_figures import VolcanoFigures
+from pumice.controllers.volcano_metrics import JobLatencies, VolcanoMetrics
 
 log = logging.getLogger(__name__)
 
 
 async def run_controllers(settings: ControllersSettings, shutdown: Shutdown | None = None) -> None:
-    """Until it is shut down or cancelled. Raises AdapterError when it cannot go on."""
+    """Runs controllers until they are shut down or cancelled. Raises AdapterError if they cannot continue."""
     shutdown = shutdown or Shutdown()
-    # Most objects live long and are in no cycles, so frequent collections cost more than they free.
+    # Most objects live long and are in no cycles, so frequent collections would only cost time.
     gc.set_threshold(50_000, 20, 50)
     clock, metrics = SystemClock(), Metrics(CONTROLLER_SERIES)
     health = Health(metrics)
@@ -75,7 +74,7 @@ async def _serve(
         may_act=may_act,
     )
     health.add("watches", loop.why_stale)
-    metrics.registry.register(VolcanoFigures(loop, may_act))
+    metrics.registry.register(VolcanoMetrics(loop, may_act))
     JobLatencies(loop, metrics, metrics.registry)
     work = [loop.watch(), _lead(loop, lease, settings, shutdown, metrics)]
     if lease is not None and settings.lease is not None:
@@ -94,43 +93,43 @@ async def _lead(
     shutdown: Shutdown,
     metrics: Metrics,
 ) -> None:
-    """Works whenever this process leads. Returns after a drain."""
-    asked = asyncio.Event()
+    """Reconciles whenever this process leads. Returns after a drain."""
+    draining = asyncio.Event()
 
     def drain() -> None:
-        asked.set()
+        draining.set()
         loop.drain()
 
     shutdown.offer(drain)
-    wait = asyncio.create_task(asked.wait())
+    drain_task = asyncio.create_task(draining.wait())
     try:
-        while not asked.is_set():
-            await _lead_once(loop, lease, wait, settings.drain_seconds, metrics)
+        while not draining.is_set():
+            await _lead_once(loop, lease, drain_task, settings.drain_seconds, metrics)
     finally:
-        await end_tasks(wait)
+        await end_tasks(drain_task)
 
 
 async def _lead_once(
     loop: ControllerLoop,
     lease: LeaseEpochs | None,
-    asked: "asyncio.Task[bool]",
+    draining: "asyncio.Task[bool]",
     drain_seconds: float,
     metrics: Metrics,
 ) -> None:
-    """Waits for the lease, and works until it is lost or the process is asked to end."""
-    lost = asyncio.Event()
+    """Waits for the lease, and reconciles until the lease is lost or the process drains."""
+    lease_lost = asyncio.Event()
     if lease is not None:
-        lease.on_lost = lost.set
-        elected = asyncio.create_task(_elected(lease))
-        await asyncio.wait([elected, asked], return_when=asyncio.FIRST_COMPLETED)
+        lease.on_lost = lease_lost.set
+        elected = asyncio.ensure_future(lease.current())
+        await asyncio.wait([elected, draining], return_when=asyncio.FIRST_COMPLETED)
         await end_tasks(elected)
-        if asked.done():
+        if draining.done():
             return
     work = asyncio.create_task(loop.work())
-    gone = asyncio.create_task(lost.wait())
+    lost = asyncio.create_task(lease_lost.wait())
     try:
-        await asyncio.wait([work, gone, asked], return_when=asyncio.FIRST_COMPLETED)
-        if asked.done() and not work.done() and not gone.done():
+        await asyncio.wait([work, lost, draining], return_when=asyncio.FIRST_COMPLETED)
+        if draining.done() and not work.done() and not lost.done():
             await asyncio.wait([work], timeout=drain_seconds)
             if not work.done():
                 metrics.count("drain_timeouts")
@@ -138,8 +137,4 @@ async def _lead_once(
         if work.done():
             work.result()
     finally:
-        await end_tasks(work, gone)
-
-
-async def _elected(lease: LeaseEpochs) -> None:
-    await lease.current()
+        await end_tasks(work, lost)

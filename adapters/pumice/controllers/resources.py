@@ -53,18 +53,14 @@ SECRETS: Final = Resource(_NO_KIND, "Secret", "secrets", namespaced=True)
 NETWORK_POLICIES: Final = Resource(
     _NO_KIND, "NetworkPolicy", "networkpolicies", "networking.k8s.io", namespaced=True
 )
-JOBS: Final = Resource(
-    _NO_KIND, "Job", "jobs", "batch.volcano.sh", "v1alpha1", namespaced=True, custom=True
-)
-COMMANDS: Final = Resource(
-    _NO_KIND, "Command", "commands", "bus.volcano.sh", "v1alpha1", namespaced=True, custom=True
-)
 
 
 def _volcano(name: str, plural: str, group: str) -> Resource:
     return Resource(_NO_KIND, name, plural, group, "v1alpha1", namespaced=True, custom=True)
 
 
+JOBS: Final = _volcano("Job", "jobs", "batch.volcano.sh")
+COMMANDS: Final = _volcano("Command", "commands", "bus.volcano.sh")
 CRON_JOBS: Final = _volcano("CronJob", "cronjobs", "batch.volcano.sh")
 JOB_FLOWS: Final = _volcano("JobFlow", "jobflows", "flow.volcano.sh")
 JOB_TEMPLATES: Final = _volcano("JobTemplate", "jobtemplates", "flow.volcano.sh")

@@ -5,16 +5,16 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether a selector selects these labels. None and an empty selector select nothing."""
+    """Whether a selector selects an object with these labels. An empty selector selects nothing."""
     if not selector:
         return False
-    held = labels or {}
+    given = labels or {}
     equal = selector.get("matchLabels") or {}
     expressions = selector.get("matchExpressions") or ()
     if not equal and not expressions:
         return False
-    return all(held.get(key) == value for key, value in equal.items()) and all(
-        _holds(one, held) for one in expressions
+    return all(given.get(key) == value for key, value in equal.items()) and all(
+        _holds(one, given) for one in expressions
     )
 
 

@@ -1,4 +1,4 @@
-"""Settings of a controllers process, made from its flags."""
+"""Settings of a controllers process, from its flags."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from pumice.controllers.registry import DEFAULT_SELECTION, selected
 from pumice.controllers.runtime.loop import LoopOptions
 from pumice.controllers.sharding.configuration import read_flags
 
-# More calls at once make no API server faster. They delay its watches, which it ends when they are behind:
-# each of them then has to be read again from where it was.
+# More concurrent calls do not make an API server faster. They delay its watches, and the API server
+# ends a watch that falls behind.
 _CONNECTIONS: Final = 16
 _CALL_SECONDS: Final = 10.0
 
@@ -27,16 +27,16 @@ class ControllersSettings:
     master: str
     qps: float
     burst: int
-    # Names of the controllers that run.
+    # Names of the selected controllers.
     controllers: tuple[str, ...]
     options: ControllerOptions
     loop: LoopOptions
-    # None: it leads without being elected.
+    # None: the process leads without leader election.
     lease: LeaseOptions | None
     drain_seconds: float = 15.0
     metrics_address: str = ""
     health_address: str = ""
-    # Sentences about flags that have no effect.
+    # Sentences about given flags that have no effect.
     remarks: tuple[str, ...] = field(default=())
     connections: int = _CONNECTIONS
 

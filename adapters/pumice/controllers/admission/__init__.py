@@ -1,1 +1,1 @@
-"""Policies of the API server that are made from Volcano's admission configuration."""
+"""Admission policies of the API server that follow from Volcano's admission configuration."""

@@ -22,12 +22,12 @@ _TOLERATION: Final = {
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be used."""
+    """An invalid configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Which pods belong to a group, and what they get."""
+    """The pods of a group, and the fields that they get."""
 
     name: str
     namespaces: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class ResourceGroup:
 
 
 def resource_groups(text: str) -> list[ResourceGroup]:
-    """The groups of a file, or of the ConfigMap that holds it, in order. Raises ConfigurationError."""
+    """The groups of a file, or of the ConfigMap that contains it, in order. Raises ConfigurationError."""
     try:
         found: Any = yaml.safe_load(text)
         if isinstance(found, dict) and found.get("kind") == "ConfigMap":
@@ -88,7 +88,7 @@ def _group(given: object, where: str) -> ResourceGroup:
 def _members(
     name: str, given: object, where: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Namespaces and annotations; without a key, also the annotation that names the group."""
+    """The namespaces and annotations of a group; without a key, also the annotation with its name."""
     fields = _mapping(given or {}, where)
     _check_fields(where, fields, ("key", "value"))
     key = _text(fields.get("key"), f"{where}.key")
@@ -122,19 +122,16 @@ def _toleration(given: object, where: str) -> Manifest:
     for key, value in _mapping(given, where).items():
         name = _TOLERATION.get(str(key).lower())
         if name is None:
-            raise ConfigurationError(f"{where}.{key} is unknown; allowed: {_shown(_TOLERATION)}")
+            allowed = ", ".join(_TOLERATION.values())
+            raise ConfigurationError(f"{where}.{key} is unknown; allowed: {allowed}")
         if name == "tolerationSeconds" and not (isinstance(value, int) and value is not True):
             raise ConfigurationError(f"{where}.{key} is {value!r}; allowed: a number of seconds")
         found[name] = value if name == "tolerationSeconds" else _text(value, f"{where}.{key}")
     return found
 
 
-def _shown(names: Mapping[str, str]) -> str:
-    return ", ".join(names.values())
-
-
 def _affinity(given: object, where: str) -> Manifest | None:
-    """The affinity of a JSON text."""
+    """The affinity in a JSON text; None: the text is empty."""
     text = _text(given, where)
     if not text:
         return None
@@ -162,7 +159,7 @@ def _list(value: object, where: str) -> list[Any]:
 
 
 def _text(value: object, where: str) -> str:
-    """A text; numbers and truth values are taken as YAML's readers in Go take them."""
+    """A text. Numbers and booleans are converted, as Go's YAML readers do."""
     match value:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies that give pods what their resource group names.
+"""MutatingAdmissionPolicies that set fields of pods by their resource group.
 
 A pod belongs to the first group that it matches: the policy of a group excludes the pods of the
 groups before it.
@@ -108,7 +108,7 @@ def _matches(group: ResourceGroup) -> str:
     return f"({' || '.join(terms)})"
 
 
-# What a pod of the group gets.
+# The mutations of a pod, as expressions in CEL.
 
 
 def _mutations(group: ResourceGroup) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _keys(selector: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _added(field: str, whole: object, parts: Sequence[str]) -> str:
-    """Adds parts to a field that a pod has, or the whole field."""
+    """Adds parts to the field of a pod that has the field; adds the whole field to other pods."""
     patch = _patch(f"/spec/{field}", _literal(whole))
     return f"has(object.spec.{field}) ? [{', '.join(parts)}] : [{patch}]"
 
@@ -142,12 +142,12 @@ def _patch(path: str, value: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of CEL; JSON's escapes are a part of CEL's."""
+    """A string literal in CEL, which allows all of JSON's escapes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _literal(value: Any) -> str:
-    """A value of CEL. Lists and maps have one type of elements, so all of them are dynamic."""
+    """A literal in CEL. All elements of lists and maps are dynamic, because they must have one type."""
     match value:
         case Mapping():
             parts = (f"{_quoted(str(key))}: dyn({_literal(one)})" for key, one in value.items())

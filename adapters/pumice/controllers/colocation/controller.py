@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import COLOCATION_CONFIGURATIONS, PODS
 from pumice.controllers.runtime.acts import NOTHING, Patch, Plan
-from pumice.controllers.runtime.controller import Caches, Key
-from pumice.controllers.runtime.objects import Manifest, Metadata, Watched
-from pumice.controllers.runtime.watches import Change, Watch
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import ApiObject, Key, Manifest, Metadata
+from pumice.controllers.runtime.watches import Change, Watch, by_namespace
 from pumice.controllers.selectors import matches
 
 CONFIGURATION_NAME: Final = "volcano.sh/colocation-config-name"
@@ -26,38 +25,34 @@ class _Spec(msgspec.Struct, rename="camel"):
     memory_qos: Manifest | None = None
 
 
-class ColocationConfiguration(Watched):
+class ColocationConfiguration(ApiObject):
     """Settings for the pods of a selector."""
 
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
     def selects(self, metadata: Metadata) -> bool:
-        """Without a selector, no pod; with an empty one, every pod."""
+        """A configuration without a selector selects no pod; an empty selector selects every pod."""
         if self.spec.selector is None:
             return False
         is_empty = not any(self.spec.selector.values())
         return is_empty or matches(self.spec.selector, metadata.labels)
 
 
-def _by_namespace(seen: Watched) -> Iterable[str]:
-    return (seen.metadata.namespace,)
-
-
-_BY_NAMESPACE: Final = {"namespace": _by_namespace}
+_BY_NAMESPACE: Final = {"namespace": by_namespace}
 WATCHED_CONFIGURATIONS: Final = Watch(
     COLOCATION_CONFIGURATIONS, ColocationConfiguration, indexes=_BY_NAMESPACE
 )
 
 
-def _is_configured(pod: Watched) -> bool:
-    """Whether a pod has settings that must be taken back when no configuration selects it."""
-    held = pod.metadata.annotations or {}
-    return CONFIGURATION_NAME in held or held.get(CONFIGURATION, RESET) != RESET
+def _is_configured(pod: ApiObject) -> bool:
+    """Whether a pod has settings, which must be reset when no configuration selects it any more."""
+    annotations = pod.metadata.annotations or {}
+    return CONFIGURATION_NAME in annotations or annotations.get(CONFIGURATION, RESET) != RESET
 
 
 WATCHED_PODS: Final = Watch(
     PODS,
-    Watched,
+    ApiObject,
     metadata_only=True,
     indexes=_BY_NAMESPACE,
     needed_by=WATCHED_CONFIGURATIONS,
@@ -66,68 +61,61 @@ WATCHED_PODS: Final = Watch(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """A pod, and the configurations of its namespace."""
 
     pod: Metadata
     configurations: tuple[ColocationConfiguration, ...]
 
 
-class ColocationController:
-    """Gives each pod the newest configuration that selects it."""
+class ColocationController(Controller[Observed]):
+    """Annotates each pod with the newest configuration that selects it."""
 
     name = "colocation-config-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_CONFIGURATIONS, WATCHED_PODS)
 
-    def __init__(self, options: ControllerOptions) -> None:
-        self._options = options
-
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        metadata = change.seen.metadata
+        metadata = change.latest.metadata
         if change.watch == WATCHED_CONFIGURATIONS:
             pods = caches[WATCHED_PODS].by("namespace", metadata.namespace)
             return [pod.metadata.key for pod in pods]
-        is_known = change.new is None or (
-            change.old is not None and change.old.metadata.labels == change.new.metadata.labels
-        )
-        if is_known or not _concerns(metadata, caches):
+        old, new = change.old, change.new
+        if new is None or (old is not None and old.metadata.labels == new.metadata.labels):
             return ()
-        return (metadata.key,)
+        configurations = caches[WATCHED_CONFIGURATIONS].by("namespace", metadata.namespace)
+        is_affected = configurations or metadata.annotation(CONFIGURATION)
+        return (metadata.key,) if is_affected else ()
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         pod = caches[WATCHED_PODS].get(*key)
         if pod is None:
             return None
         found = caches[WATCHED_CONFIGURATIONS].by("namespace", key[0])
-        return Seen(pod.metadata, tuple(found))
+        return Observed(pod.metadata, tuple(found))
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
-
-
-def _concerns(metadata: Metadata, caches: Caches) -> bool:
-    has_some = caches[WATCHED_CONFIGURATIONS].by("namespace", metadata.namespace)
-    return bool(has_some or metadata.annotation(CONFIGURATION))
+    def reconcile(self, observed: Observed) -> Plan:
+        return reconcile(observed)
 
 
-def reconcile(seen: Seen) -> Plan:
-    """The annotations of the newest configuration; or the sign that there is none any more."""
-    pod = seen.pod
+def reconcile(observed: Observed) -> Plan:
+    """Writes the annotations of the newest configuration, or resets them if none selects the pod."""
+    pod = observed.pod
     if pod.is_terminating:
         return NOTHING
-    own = [one for one in seen.configurations if one.selects(pod)]
-    held = pod.annotations or {}
-    wanted: dict[str, str | None] = {}
-    if own:
-        newest = max(own, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
-        wanted = {CONFIGURATION_NAME: newest.metadata.name, CONFIGURATION: _text(newest)}
-    elif CONFIGURATION_NAME in held or CONFIGURATION in held:
-        wanted = {CONFIGURATION_NAME: None, CONFIGURATION: RESET}
-    changed = {key: text for key, text in wanted.items() if held.get(key) != text}
+    selecting = [one for one in observed.configurations if one.selects(pod)]
+    current = pod.annotations or {}
+    desired: dict[str, str | None] = {}
+    if selecting:
+        newest = max(
+            selecting, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name)
+        )
+        desired = {CONFIGURATION_NAME: newest.metadata.name, CONFIGURATION: _text(newest)}
+    elif CONFIGURATION_NAME in current or CONFIGURATION in current:
+        desired = {CONFIGURATION_NAME: None, CONFIGURATION: RESET}
+    changed = {key: text for key, text in desired.items() if current.get(key) != text}
     if not changed:
         return NOTHING
-    body = {"metadata": {"annotations": changed}}
-    return Plan(((Patch(PODS, *pod.key, pod.uid, body),),))
+    return Plan.of([Patch.of(PODS, pod, {"metadata": {"annotations": changed}})])
 
 
 def _text(configuration: ColocationConfiguration) -> str:

@@ -1,1 +1,1 @@
-"""The CronJob controller."""
+"""The controller of CronJobs."""

@@ -1,56 +1,48 @@
-"""The watches of the CronJob controller, and what it looks at."""
+"""The watches of the CronJob controller, and what it observes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pumice.controllers.cronjob.changes import noted_change
-from pumice.controllers.cronjob.reconcile import Seen, reconcile
-from pumice.controllers.cronjob.types import KIND, CronJob
+from pumice.controllers.cronjob.reconcile import Observed, reconcile
+from pumice.controllers.cronjob.types import CronJob
 from pumice.controllers.job.types import Job
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CRON_JOBS, JOBS
 from pumice.controllers.runtime.acts import Plan
-from pumice.controllers.runtime.controller import Caches, Key
-from pumice.controllers.runtime.watches import Change, Watch, by_owner
-
-
-def _by_namespace(job: Job) -> Iterable[str]:
-    return (job.metadata.namespace,)
-
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import Key
+from pumice.controllers.runtime.watches import Change, Watch, by_namespace, by_owner
 
 WATCHED_CRON_JOBS: Final = Watch(CRON_JOBS, CronJob)
-WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "namespace": _by_namespace})
+WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "namespace": by_namespace})
 
 
-class CronJobController:
+class CronJobController(Controller[Observed]):
     """Creates Jobs at the times of schedules."""
 
     name = "cronjob-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_CRON_JOBS, WATCHED_JOBS)
 
     def __init__(self, options: ControllerOptions) -> None:
-        self._options = options
-        # When the schedules of CronJobs were changed, until the annotation says so; 0: since the last look.
+        # When schedules were changed, until the annotation has the time; 0: since the last `observe`.
         self._changed_ms: dict[Key, int] = {}
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        metadata = change.seen.metadata
+        metadata = change.latest.metadata
         if change.watch == WATCHED_CRON_JOBS:
-            self._see(change)
+            self._track(change)
             return (metadata.key,)
-        owner = metadata.controller()
-        if owner is None or owner.kind != KIND:
-            return ()
-        return ((metadata.namespace, owner.name),)
+        owner = metadata.controller_key(CRON_JOBS)
+        return (owner,) if owner is not None else ()
 
-    def _see(self, change: Change[CronJob]) -> None:
-        old, new, key = change.old, change.new, change.seen.metadata.key
+    def _track(self, change: Change[CronJob]) -> None:
+        old, new, key = change.old, change.new, change.latest.metadata.key
         if old is None or new is None:
             self._changed_ms.pop(key, None)
-        elif old.times != new.times:
+        elif old.schedule != new.schedule:
             self._changed_ms[key] = 0
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         cron = caches[WATCHED_CRON_JOBS].get(*key)
         if cron is None:
             return None
@@ -63,20 +55,20 @@ class CronJobController:
             for job in jobs.by("namespace", key[0])
             if job.metadata.name.startswith(prefix) and job.metadata.name not in names
         )
-        return Seen(cron, tuple(own), now_ms, foreign, self._changed(cron, now_ms))
+        return Observed(cron, tuple(own), now_ms, foreign, self._schedule_since_ms(cron, now_ms))
 
-    def _changed(self, cron: CronJob, now_ms: int) -> int:
-        """When the schedule was changed; 0: not since the CronJob was made, as far as is known."""
-        key, noted = cron.metadata.key, noted_change(cron)
-        if noted is not None and noted.times != cron.times:
-            # Changed while no controller ran.
+    def _schedule_since_ms(self, cron: CronJob, now_ms: int) -> int:
+        """When the schedule was last changed; 0: no change is known."""
+        key, stored = cron.metadata.key, cron.stored_change
+        if stored is not None and stored.schedule != cron.schedule:
+            # The schedule was changed while no controller ran.
             self._changed_ms.setdefault(key, 0)
         if self._changed_ms.get(key) == 0:
             self._changed_ms[key] = now_ms
         changed_ms = self._changed_ms.get(key, 0)
-        if noted is not None and noted.times == cron.times:
-            return max(changed_ms, noted.since_ms)
+        if stored is not None and stored.schedule == cron.schedule:
+            return max(changed_ms, stored.since_ms)
         return changed_ms
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
+    def reconcile(self, observed: Observed) -> Plan:
+        return reconcile(observed)

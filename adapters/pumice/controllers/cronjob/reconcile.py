@@ -1,4 +1,4 @@
-"""What a CronJob needs: a Job at each time of its schedule, a status, and a short history."""
+"""Reconciles a CronJob: a Job at each time of its schedule, its status, and its history of Jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,20 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pumice.controllers.cronjob.changes import ScheduleChange, note, noted_change
-from pumice.controllers.cronjob.schedule import MOST_YEARS, Schedule, ScheduleError, parse
-from pumice.controllers.cronjob.slots import Due, due
+from pumice.controllers.cronjob.schedule import (
+    MOST_YEARS,
+    Due,
+    Schedule,
+    ScheduleError,
+    due,
+    parse,
+)
 from pumice.controllers.cronjob.types import (
-    API_VERSION,
-    KIND,
     SCHEDULE_SINCE,
     SCHEDULED_AT,
     CronJob,
+    ScheduleChange,
 )
-from pumice.controllers.job.times import milliseconds, shown
 from pumice.controllers.job.types import FINISHED, Job, Phase
 from pumice.controllers.resources import CRON_JOBS, JOBS
 from pumice.controllers.runtime.acts import (
@@ -29,80 +32,79 @@ from pumice.controllers.runtime.acts import (
     Plan,
     Reference,
 )
-from pumice.controllers.runtime.objects import Manifest, owner_reference
+from pumice.controllers.runtime.objects import Manifest, new_object, owner_reference
+from pumice.controllers.runtime.times import milliseconds, shown
 
-# After the time of the schedule, so that it is due for certain.
+# The key is reconciled so long after a time of the schedule, so that the time is surely due.
 _LATER_SECONDS: Final = 0.1
-_DEFAULT_KEPT: Final = {Phase.COMPLETED: 3, Phase.FAILED: 1}
+# Default limits of the history.
+_SUCCESSFUL_JOBS: Final = 3
+_FAILED_JOBS: Final = 1
 
 
 class ZoneError(ValueError):
-    """A time zone that is not known."""
+    """A time zone that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A CronJob, its Jobs, names of other Jobs of its namespace, and the time."""
+class Observed:
+    """A CronJob and its Jobs."""
 
     cron: CronJob
     jobs: tuple[Job, ...]
     now_ms: int
-    # Names of Jobs that other objects own.
+    # Names of other Jobs of the namespace that a Job of the CronJob could have.
     foreign: frozenset[str] = frozenset()
-    # When the schedule or its zone was changed; times before that do not count. 0: not known.
+    # When the schedule or its time zone was changed; times before that do not count. 0: unknown.
     changed_ms: int = 0
 
 
-def reconcile(seen: Seen) -> Plan:
-    """History first, then the Job that is due, then the status and the time of a changed schedule."""
-    if seen.cron.metadata.is_terminating:
+def reconcile(observed: Observed) -> Plan:
+    """Deletes old Jobs, creates the Job that is due, and then writes the status and the annotation."""
+    if observed.cron.metadata.is_terminating:
         return NOTHING
-    plan, noted = _reconcile(seen), _note(seen)
-    return replace(plan, stages=(*plan.stages, noted)) if noted else plan
+    plan, annotation = _reconcile(observed), _schedule_since(observed)
+    return replace(plan, stages=(*plan.stages, annotation)) if annotation else plan
 
 
-def _reconcile(seen: Seen) -> Plan:
-    cron = seen.cron
-    removals = _history(cron, seen.jobs)
+def _reconcile(observed: Observed) -> Plan:
+    cron = observed.cron
+    removals = _old_jobs(cron, observed.jobs)
     if cron.spec.suspend:
-        return _plan(removals, (), _status(seen, None))
+        return Plan.of(removals, _status(observed, None))
     try:
         schedule, zone = parse(cron.spec.schedule), _zone(cron)
     except ScheduleError as error:
         event = _event(cron, "UnParseableCronJobSchedule", f"spec.schedule: {error}", warning=True)
-        return _plan(removals, (event,), _status(seen, None))
+        return Plan.of(removals, (event,), _status(observed, None))
     except ZoneError as error:
         event = _event(cron, "InvalidTimeZone", f"spec.timeZone: {error}", warning=True)
-        return _plan(removals, (event,), _status(seen, None))
-    found = _due(seen, schedule, zone)
-    acts, slot = _start(seen, found, zone)
+        return Plan.of(removals, (event,), _status(observed, None))
+    found = _due(observed, schedule, zone)
+    acts, slot = _start(observed, found, zone)
     if found.slot is None and found.following is None:
         text = f"spec.schedule: {cron.spec.schedule!r} has no time within {MOST_YEARS} years"
         acts = [_event(cron, "InvalidSchedule", text, warning=True)]
-    # The status is written when the Job that is made now is seen: it then names the Job at once.
-    is_made = any(isinstance(act, Create) for act in acts)
-    if is_made and cron.spec.concurrency_policy == "Replace":
-        removals += _replaced(seen)
+    # The status is written after the created Job is observed, so that one write has the Job too.
+    creates = any(isinstance(act, Create) for act in acts)
+    if creates and cron.spec.concurrency_policy == "Replace":
+        removals += _replaced(observed)
     again = None
     if found.following is not None:
-        again = max(0.0, found.following.timestamp() - seen.now_ms / 1000) + _LATER_SECONDS
-    return _plan(removals, acts, () if is_made else _status(seen, slot), again)
+        again = max(0.0, found.following.timestamp() - observed.now_ms / 1000) + _LATER_SECONDS
+    status = () if creates else _status(observed, slot)
+    return Plan.of(removals, acts, status, again_seconds=again)
 
 
-def _note(seen: Seen) -> tuple[Act, ...]:
-    """Keeps the time of a change over a restart."""
-    cron, noted = seen.cron, noted_change(seen.cron)
-    if not seen.changed_ms or noted == ScheduleChange(cron.times, seen.changed_ms):
+def _schedule_since(observed: Observed) -> tuple[Act, ...]:
+    """Stores the time of a change in the annotation."""
+    cron, change = observed.cron, ScheduleChange(observed.cron.schedule, observed.changed_ms)
+    if not observed.changed_ms or cron.stored_change == change:
         return ()
     text = f"the time of the change of spec.schedule is not stored in {SCHEDULE_SINCE}"
     refused = _event(cron, "FailedUpdate", text, warning=True)
-    return (note(cron, seen.changed_ms, refused),)
-
-
-def _plan(
-    removals: Sequence[Act], acts: Sequence[Act], status: Sequence[Act], again: float | None = None
-) -> Plan:
-    return Plan(tuple(tuple(stage) for stage in (removals, acts, status) if stage), again)
+    body = {"metadata": {"annotations": {SCHEDULE_SINCE: change.annotation()}}}
+    return (Patch.of(CRON_JOBS, cron.metadata, body, on_refusal=refused),)
 
 
 def _zone(cron: CronJob) -> tzinfo:
@@ -113,36 +115,36 @@ def _zone(cron: CronJob) -> tzinfo:
         if name and name.lower() != "local":
             return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # Unknown, outside of the folder of zones, or a part of a name.
+        # Unknown, a path outside of the time zone database, or a directory in it.
         pass
     raise ZoneError(f"{name!r} is unknown; allowed: a name such as Europe/Berlin")
 
 
-def _due(seen: Seen, schedule: Schedule, zone: tzinfo) -> Due:
-    cron, now = seen.cron, datetime.fromtimestamp(seen.now_ms / 1000, UTC)
+def _due(observed: Observed, schedule: Schedule, zone: tzinfo) -> Due:
+    cron, now = observed.cron, datetime.fromtimestamp(observed.now_ms / 1000, UTC)
     last = cron.status.last_schedule_time or cron.metadata.creation_timestamp
-    since_ms = max(milliseconds(last), seen.changed_ms)
+    since_ms = max(milliseconds(last), observed.changed_ms)
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
     deadline = cron.spec.starting_deadline_seconds
-    # A longer one has no effect, and the largest ones are beyond any date.
+    # A longer deadline has no effect, and the largest ones are out of the range of dates.
     if deadline is not None and deadline < (now - since).total_seconds():
         since = max(since, now - timedelta(seconds=deadline, microseconds=1))
     return due(schedule, zone, since, now)
 
 
-def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | None]:
-    """The acts that start the Job that is due, and its time when it counts as started."""
-    cron, slot = seen.cron, found.slot
+def _start(observed: Observed, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | None]:
+    """The acts that create the Job that is due, and its time if the Job counts as created."""
+    cron, slot = observed.cron, found.slot
     if slot is None:
         return [], None
     name = f"{cron.metadata.name}-{int(slot.timestamp()) // 60}"
-    if any(job.metadata.name == name for job in seen.jobs):
-        # Made before, by a process that ended before it wrote the status.
+    if any(job.metadata.name == name for job in observed.jobs):
+        # The Job was created by a process that ended before it wrote the status.
         return [], slot
-    if name in seen.foreign:
+    if name in observed.foreign:
         text = f"Job {name} exists and belongs to another object"
         return [_event(cron, "ForeignJob", text, warning=True)], None
-    active = _active(seen.jobs)
+    active = _active(observed.jobs)
     acts: list[Act] = []
     if active and cron.spec.concurrency_policy == "Forbid":
         text = f"a Job still runs: {active[0].metadata.name}"
@@ -156,32 +158,28 @@ def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | 
     return acts, slot
 
 
-def _replaced(seen: Seen) -> list[Act]:
-    """Deletes the Jobs that run. The new Job is created in a later stage, and so never beside them."""
-    active = _active(seen.jobs)
+def _replaced(observed: Observed) -> list[Act]:
+    """Deletes the active Jobs, in an earlier stage than the new Job is created."""
+    active = _active(observed.jobs)
     if not active:
         return []
     names = ", ".join(job.metadata.name for job in active)
-    event = _event(seen.cron, "ReplaceConcurrent", f"{names} is replaced", warning=True)
-    return [*(_removal(seen.cron, job) for job in active), event]
+    event = _event(observed.cron, "ReplaceConcurrent", f"{names} is replaced", warning=True)
+    return [*(_removal(observed.cron, job) for job in active), event]
 
 
 def _job(cron: CronJob, name: str, slot: datetime, zone: tzinfo) -> Manifest:
     template = cron.spec.job_template
     given = template.get("metadata") or {}
     at = slot.astimezone(zone).isoformat().replace("+00:00", "Z")
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.name,
-        "metadata": {
-            "name": name,
-            "namespace": cron.metadata.namespace,
-            "labels": dict(given.get("labels") or {}),
-            "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: at},
-            "ownerReferences": [owner_reference(API_VERSION, KIND, cron.metadata)],
-        },
-        "spec": template.get("spec") or {},
+    metadata = {
+        "name": name,
+        "namespace": cron.metadata.namespace,
+        "labels": dict(given.get("labels") or {}),
+        "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: at},
+        "ownerReferences": [owner_reference(CRON_JOBS, cron.metadata)],
     }
+    return new_object(JOBS, metadata, spec=template.get("spec") or {})
 
 
 def _active(jobs: Sequence[Job]) -> list[Job]:
@@ -190,20 +188,21 @@ def _active(jobs: Sequence[Job]) -> list[Job]:
     ]
 
 
-def _history(cron: CronJob, jobs: Sequence[Job]) -> list[Act]:
-    """Removes the oldest finished Jobs. Terminated ones count as failed."""
-    kept = {
-        Phase.COMPLETED: cron.spec.successful_jobs_history_limit,
-        Phase.FAILED: cron.spec.failed_jobs_history_limit,
-    }
+def _old_jobs(cron: CronJob, jobs: Sequence[Job]) -> list[Act]:
+    """Deletes the oldest finished Jobs beyond the history limits. Terminated Jobs count as failed."""
+    spec = cron.spec
+    successful, failed = spec.successful_jobs_history_limit, spec.failed_jobs_history_limit
+    finished = [
+        job for job in jobs if job.status.phase in FINISHED and not job.metadata.is_terminating
+    ]
+    finished.sort(key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
     acts: list[Act] = []
-    for phase, limit in kept.items():
-        most = _DEFAULT_KEPT[phase] if limit is None else limit
-        ended = [job for job in jobs if job.status.phase in FINISHED
-                 and (job.status.phase == Phase.COMPLETED) == (phase == Phase.COMPLETED)
-                 and not job.metadata.is_terminating]  # fmt: skip
-        ended.sort(key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
-        for job in ended[: max(0, len(ended) - most)]:
+    for is_successful, limit in (
+        (True, _SUCCESSFUL_JOBS if successful is None else successful),
+        (False, _FAILED_JOBS if failed is None else failed),
+    ):
+        ended = [job for job in finished if (job.status.phase is Phase.COMPLETED) == is_successful]
+        for job in ended[: max(0, len(ended) - limit)]:
             acts.append(_removal(cron, job))
             acts.append(_event(cron, "SuccessfulDelete", f"deleted Job {job.metadata.name}"))
     return acts
@@ -212,45 +211,45 @@ def _history(cron: CronJob, jobs: Sequence[Job]) -> list[Act]:
 def _removal(cron: CronJob, job: Job) -> Delete:
     text = f"Job {job.metadata.name} could not be deleted"
     refused = _event(cron, "FailedDelete", text, warning=True)
-    return Delete(JOBS, *job.metadata.key, uid=job.metadata.uid, on_refusal=refused)
+    return Delete.of(JOBS, job.metadata, on_refusal=refused)
 
 
-def _status(seen: Seen, slot: datetime | None) -> list[Act]:
-    """The status, if it changes, and what it means for Jobs that were active."""
-    held = seen.cron.status
+def _status(observed: Observed, slot: datetime | None) -> list[Act]:
+    """The changes of the status, and events about Jobs that are not active any more."""
+    stored = observed.cron.status
     patch: Manifest = {}
     if slot is not None:
         at = shown(int(slot.timestamp()) * 1000)
-        if held.last_schedule_time != at:
+        if stored.last_schedule_time != at:
             patch["lastScheduleTime"] = at
-    active = [_reference(job) for job in sorted(_active(seen.jobs), key=lambda j: j.metadata.name)]
-    events = _events_of_ended(seen)
-    if [one.get("uid") for one in held.active or ()] != [one["uid"] for one in active]:
+    active = [
+        _reference(job) for job in sorted(_active(observed.jobs), key=lambda j: j.metadata.name)
+    ]
+    if [one.get("uid") for one in stored.active or ()] != [one["uid"] for one in active]:
         patch["active"] = active
-    times = [job.status.state.last_transition_time or "" for job in seen.jobs
+    times = [job.status.state.last_transition_time or "" for job in observed.jobs
              if job.status.phase == Phase.COMPLETED]  # fmt: skip
-    last = max([*times, held.last_successful_time or ""])
-    if last and last != held.last_successful_time:
+    last = max([*times, stored.last_successful_time or ""])
+    if last and last != stored.last_successful_time:
         patch["lastSuccessfulTime"] = last
     if not patch:
         return []
-    metadata = seen.cron.metadata
-    write = Patch(CRON_JOBS, *metadata.key, metadata.uid, {"status": patch}, subresource="status")
-    return [write, *events]
+    write = Patch.of_status(CRON_JOBS, observed.cron.metadata, patch)
+    return [write, *_events_of_ended(observed)]
 
 
-def _events_of_ended(seen: Seen) -> list[Emit]:
-    """An event for each Job that the stored status lists as active and that has ended or is gone."""
-    by_uid = {job.metadata.uid: job for job in seen.jobs}
+def _events_of_ended(observed: Observed) -> list[Emit]:
+    """An event for each Job that the stored status lists as active and that has ended or was deleted."""
+    by_uid = {job.metadata.uid: job for job in observed.jobs}
     events = []
-    for one in seen.cron.status.active or ():
+    for one in observed.cron.status.active or ():
         name, job = one.get("name", ""), by_uid.get(one.get("uid", ""))
         if job is None:
             text = f"active Job {name} does not exist any more"
-            events.append(_event(seen.cron, "StaleReference", text, warning=True))
+            events.append(_event(observed.cron, "StaleReference", text, warning=True))
         elif job.status.phase in FINISHED:
             text = f"Job {name} has ended: {job.status.phase.value}"
-            events.append(_event(seen.cron, "SawCompletedJob", text))
+            events.append(_event(observed.cron, "SawCompletedJob", text))
     return events
 
 

@@ -1,8 +1,8 @@
-"""Schedules: five fields of cron, words such as @hourly, and @every with a duration.
+"""Cron schedules: five fields, words such as @hourly, and @every with a duration.
 
-A day must match both the field of days of the month and that of days of the week; when neither of
-them is a star (a star with a step is none), one of the two is enough. Times that a change to summer
-time skips do not happen.
+A day must match both the field of days of the month and the field of days of the week. If neither
+field is `*`, one of the two is enough; `*` with a step does not count as `*`. Times that the change to
+daylight saving time skips do not occur.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _MONTHS: Final = [
     "dec",
 ]
 _DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-# Lowest and highest number of each field, and its names.
+# Name, lowest and highest number of each field, and names of its numbers.
 _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("minute", 0, 59, {}),
     ("hour", 0, 23, {}),
@@ -44,12 +44,14 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("day of the week", 0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
 _NANOSECONDS: Final = 1_000_000_000
-# A schedule such as 30 February never happens.
+# Times are searched for so many years; a time such as 30 February never occurs.
 MOST_YEARS: Final = 5
+# If more times were missed, an event reports it.
+MANY_MISSED: Final = 100
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read."""
+    """A schedule that is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Schedule:
     every_seconds: int = 0
 
     def after(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        """The first time after a moment; None when there is none within five years."""
+        """The first time after a moment; None: there is none within five years."""
         moment = moment.astimezone(UTC).replace(microsecond=0)
         if self.every_seconds:
             return moment + timedelta(seconds=self.every_seconds)
@@ -76,7 +78,7 @@ class Schedule:
         return None
 
     def _step(self, local: datetime) -> datetime | None:
-        """The next local time that may match; None when this one does."""
+        """The next local time that may match; None: this time matches."""
         minutes, hours, _, months, _ = self.fields
         midnight = local.replace(hour=0, minute=0, fold=0)
         if local.month not in months:
@@ -85,7 +87,7 @@ class Schedule:
         if not self._is_day(local):
             return midnight + timedelta(days=1)
         if local.hour not in hours:
-            # An hour that is there twice is passed in absolute time.
+            # UTC, because a local hour may occur twice.
             return local.astimezone(UTC) + timedelta(minutes=60 - local.minute)
         if local.minute not in minutes:
             return local.astimezone(UTC) + timedelta(minutes=1)
@@ -100,7 +102,7 @@ class Schedule:
 
 
 def parse(text: str) -> Schedule:
-    """Raises ScheduleError."""
+    """Parses a schedule. Raises ScheduleError."""
     text = text.strip()
     if "TZ=" in text:
         raise ScheduleError(f"{text!r} names a time zone; use spec.timeZone")
@@ -152,3 +154,61 @@ def _number(text: str, name: str, low: int, high: int, names: dict[str, int]) ->
     if not low <= number <= high:
         raise ScheduleError(f"{name}: {text!r} given; allowed: {low} to {high}")
     return number
+
+
+# The time that is due.
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The newest time that is due, the time after it, and whether many times were missed."""
+
+    # None: no time is due.
+    slot: datetime | None
+    following: datetime | None
+    has_missed_many: bool = False
+
+
+def due(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -> Due:
+    """Considers the times after `since`."""
+    first = schedule.after(since, zone)
+    if first is None or first > now:
+        return Due(None, first)
+    second = schedule.after(first, zone)
+    if second is None or second > now:
+        return Due(first, second)
+    if schedule.every_seconds:
+        count = int((now - first).total_seconds()) // schedule.every_seconds
+        slot = first + timedelta(seconds=count * schedule.every_seconds)
+        following = slot + timedelta(seconds=schedule.every_seconds)
+        return Due(slot, following, count >= MANY_MISSED)
+    newest, following_newest, missed = _newest(schedule, zone, first, now)
+    return Due(newest, following_newest, missed > MANY_MISSED)
+
+
+def _newest(
+    schedule: Schedule, zone: tzinfo, first: datetime, now: datetime
+) -> tuple[datetime, datetime | None, int]:
+    """The newest time until now, the time after it, and how many times were missed.
+
+    After many missed times, the newest one is searched backwards from now.
+    """
+    slot, missed = first, 1
+    while (following := schedule.after(slot, zone)) is not None and following <= now:
+        slot, missed = following, missed + 1
+        if missed > MANY_MISSED:
+            slot = _last_before(schedule, zone, slot, now)
+            return slot, schedule.after(slot, zone), missed
+    return slot, following, missed
+
+
+def _last_before(schedule: Schedule, zone: tzinfo, known: datetime, now: datetime) -> datetime:
+    window = timedelta(minutes=2)
+    while now - window > known:
+        found = schedule.after(now - window, zone)
+        if found is not None and found <= now:
+            while (later := schedule.after(found, zone)) is not None and later <= now:
+                found = later
+            return found
+        window *= 2
+    return known

@@ -1,20 +1,20 @@
 """CronJobs, as far as their controller reads them."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest
+from pumice.controllers.runtime.times import milliseconds, shown_exactly
 
-API_VERSION: Final = "batch.volcano.sh/v1alpha1"
-KIND: Final = "CronJob"
 SCHEDULED_AT: Final = "volcano.sh/cronjob-scheduled-timestamp"
-# On a CronJob whose schedule was changed: the schedule, its zone, and since when they hold.
+# On a CronJob whose schedule was changed: the schedule, its time zone, and since when they hold.
 SCHEDULE_SINCE: Final = "pumice.sh/schedule-since"
 
 
 class CronJobSpec(msgspec.Struct, rename="camel"):
-    """When Jobs are made, and which."""
+    """When Jobs are created, and from which template."""
 
     schedule: str = ""
     time_zone: str | None = None
@@ -27,20 +27,57 @@ class CronJobSpec(msgspec.Struct, rename="camel"):
 
 
 class CronJobStatus(msgspec.Struct, rename="camel"):
-    """What the schedule has made."""
+    """The Jobs that run, and the times of the last Jobs."""
 
     active: list[Manifest] | None = None
     last_schedule_time: str | None = None
     last_successful_time: str | None = None
 
 
-class CronJob(Watched):
+class _ScheduleSince(msgspec.Struct, rename="camel"):
+    """The content of the annotation."""
+
+    schedule: str
+    since: str
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """A schedule with its time zone, and since when they hold. Times before that do not count."""
+
+    schedule: tuple[str, str | None]
+    since_ms: int
+
+    def annotation(self) -> str:
+        text, time_zone = self.schedule
+        since = _ScheduleSince(text, shown_exactly(self.since_ms), time_zone)
+        return msgspec.json.encode(since).decode()
+
+
+class CronJob(ApiObject):
     """A CronJob."""
 
     spec: CronJobSpec = msgspec.field(default_factory=CronJobSpec)
     status: CronJobStatus = msgspec.field(default_factory=CronJobStatus)
 
     @property
-    def times(self) -> tuple[str, str | None]:
-        """What decides when Jobs are made."""
+    def schedule(self) -> tuple[str, str | None]:
+        """The schedule and its time zone."""
         return self.spec.schedule, self.spec.time_zone
+
+    @property
+    def stored_change(self) -> ScheduleChange | None:
+        """The change in the annotation; None: there is none, or it is invalid.
+
+        The annotation keeps the time of a change over a restart, and reveals a change that was made
+        while no controller ran.
+        """
+        text = self.metadata.annotation(SCHEDULE_SINCE)
+        if not text:
+            return None
+        try:
+            stored = msgspec.json.decode(text, type=_ScheduleSince)
+        except msgspec.DecodeError:
+            return None
+        return ScheduleChange((stored.schedule, stored.time_zone), milliseconds(stored.since))

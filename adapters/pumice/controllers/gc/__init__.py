@@ -1,1 +1,1 @@
-"""The garbage collector: deletes finished Jobs when their time to live has passed."""
+"""The controller that deletes finished Jobs when their time to live has passed."""

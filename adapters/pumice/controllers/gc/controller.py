@@ -1,89 +1,72 @@
-"""Deletes finished Jobs with ttlSecondsAfterFinished."""
+"""Deletes finished Jobs when their ttlSecondsAfterFinished has passed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pumice.controllers.job.controller import WATCHED_JOBS
-from pumice.controllers.job.times import milliseconds, shown
 from pumice.controllers.job.types import FINISHED, Job
-from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import JOBS
 from pumice.controllers.runtime.acts import NOTHING, Delete, Patch, Plan
-from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import Key
+from pumice.controllers.runtime.times import milliseconds, shown
 from pumice.controllers.runtime.watches import Change, Watch
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A job with a time to live, and the time."""
+class Observed:
+    """A finished Job, and the seconds after which it is deleted."""
 
     job: Job
+    ttl_seconds: int
     now_ms: int
 
 
-class GarbageCollector:
-    """Deletes Jobs in the foreground, with what they own."""
+class GarbageCollector(Controller[Observed]):
+    """Deletes Jobs with foreground propagation: their dependents are deleted first."""
 
     name = "gc-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_JOBS,)
 
-    def __init__(self, options: ControllerOptions) -> None:
-        self._options = options
-
     def keys(self, change: Change[Job], caches: Caches) -> Iterable[Key]:
         job = change.new
-        return (job.metadata.key,) if job is not None and _has_limit(job) else ()
+        return (job.metadata.key,) if job is not None and _ttl_seconds(job) is not None else ()
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Finished | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         job = caches[WATCHED_JOBS].get(*key)
-        return Finished(job, now_ms) if job is not None and _has_limit(job) else None
+        seconds = _ttl_seconds(job) if job is not None else None
+        return None if job is None or seconds is None else Observed(job, seconds, now_ms)
 
-    def reconcile(self, seen: Finished) -> Plan:
-        job = seen.job
-        seconds = job.spec.ttl_seconds_after_finished
-        if seconds is None or job.metadata.is_terminating:
+    def reconcile(self, observed: Observed) -> Plan:
+        metadata = observed.job.metadata
+        version = metadata.resource_version
+        if metadata.is_terminating:
             return NOTHING
-        ended = _ended_ms(job)
-        if not ended:
-            # Another controller ended the job without the time; the time to live begins now.
-            return Plan(((_with_end(job, seen.now_ms),),))
-        left_ms = ended + seconds * 1000 - seen.now_ms
+        finished_ms = _finished_ms(observed.job)
+        if not finished_ms:
+            # Another controller finished the Job without a time; the time to live begins now.
+            status = {"state": {"lastTransitionTime": shown(observed.now_ms)}}
+            return Plan.of([Patch.of_status(JOBS, metadata, status, version=version)])
+        left_ms = finished_ms + observed.ttl_seconds * 1000 - observed.now_ms
         if left_ms > 0:
             return Plan(again_seconds=left_ms / 1000)
-        metadata = job.metadata
-        return Plan(
-            (
-                (
-                    Delete(
-                        JOBS,
-                        *metadata.key,
-                        uid=metadata.uid,
-                        version=metadata.resource_version,
-                        propagation="Foreground",
-                    ),
-                ),
-            )
+        deletion = Delete(
+            JOBS, *metadata.key, metadata.uid, version=version, propagation="Foreground"
         )
+        return Plan.of([deletion])
 
 
-def _ended_ms(job: Job) -> int:
-    """When a job ended; 0: its status does not tell."""
-    times = [job.status.state.last_transition_time]
-    phase = job.status.state.phase
+def _ttl_seconds(job: Job) -> int | None:
+    """The time to live of a finished Job; None: the Job is not finished, or stays."""
+    return job.spec.ttl_seconds_after_finished if job.status.phase in FINISHED else None
+
+
+def _finished_ms(job: Job) -> int:
+    """When a Job finished; 0: its status does not have the time."""
+    state = job.status.state
+    times = [state.last_transition_time]
     times += [
-        one.last_transition_time for one in job.status.conditions or () if one.status == phase
+        one.last_transition_time for one in job.status.conditions or () if one.status == state.phase
     ]
     return next((found for text in times if (found := milliseconds(text or ""))), 0)
-
-
-def _with_end(job: Job, now_ms: int) -> Patch:
-    metadata = job.metadata
-    body = {"status": {"state": {"lastTransitionTime": shown(now_ms)}}}
-    return Patch(
-        JOBS, *metadata.key, metadata.uid, body, metadata.resource_version, subresource="status"
-    )
-
-
-def _has_limit(job: Job) -> bool:
-    return job.spec.ttl_seconds_after_finished is not None and job.status.phase in FINISHED

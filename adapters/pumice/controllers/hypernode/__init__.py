@@ -1,1 +1,1 @@
-"""The HyperNode controller."""
+"""The controller of HyperNodes, with discovery from labels of nodes and from UFM."""

@@ -1,4 +1,4 @@
-"""The nodes of a HyperNode."""
+"""Counts the nodes of HyperNodes."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,15 @@ from pumice.patterns.names import Names
 
 Labels = Mapping[str, Mapping[str, str]]
 
-# Patterns whose names are kept; all are forgotten when there are more.
+# Patterns whose matches are kept. When there are more, all are forgotten.
 MOST_PATTERNS: Final = 10_000
 
 
 class NameMatcher:
-    """Names of nodes or HyperNodes that patterns select, kept until the names change.
+    """The names of nodes or HyperNodes that match a pattern. Matches are kept until the names change.
 
-    The engine selects nodes with the same automata: the count is the number of nodes that the scheduler
-    sees. The time of a match is limited, whatever the pattern.
+    The scheduler uses the same automata, so both select the same nodes. The time of a match is
+    bounded for every pattern.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -33,13 +33,13 @@ class NameMatcher:
             self._found.clear()
 
     def matching(self, pattern: str) -> frozenset[str]:
-        """The names with a match anywhere; none for a pattern that is invalid or too large."""
-        held = self._found.get(pattern)
-        if held is None:
+        """The names that contain a match. An invalid or too large pattern matches no name."""
+        found = self._found.get(pattern)
+        if found is None:
             if len(self._found) >= MOST_PATTERNS:
                 self._found.clear()
-            held = self._found[pattern] = self._match(pattern)
-        return held
+            found = self._found[pattern] = self._match(pattern)
+        return found
 
     def _match(self, text: str) -> frozenset[str]:
         try:
@@ -50,7 +50,7 @@ class NameMatcher:
 
 
 class NodeCounter:
-    """Counts nodes below HyperNodes."""
+    """Finds the nodes below a HyperNode."""
 
     def __init__(self, nodes: Labels, hyper_nodes: Mapping[str, HyperNode]) -> None:
         self._node_names, self._hyper_node_names = NameMatcher(), NameMatcher()
@@ -63,29 +63,29 @@ class NodeCounter:
         self._hyper_node_names.set_names(hyper_nodes)
 
     def nodes_of(self, top: HyperNode) -> set[str]:
-        """Names of the nodes below a HyperNode. A HyperNode below itself is looked at once."""
+        """Names of the nodes below a HyperNode. Each HyperNode is visited once, even in a cycle."""
         found: set[str] = set()
-        seen, waiting = {top.metadata.name}, [top]
-        while waiting:
-            for member in waiting.pop().spec.members or ():
+        visited, pending = {top.metadata.name}, [top]
+        while pending:
+            for member in pending.pop().spec.members or ():
                 if member.type != "HyperNode":
-                    found.update(self._chosen(member, self._nodes, self._node_names))
+                    found.update(self._selected(member, self._nodes, self._node_names))
                     continue
                 labels, names = self._hyper_node_labels, self._hyper_node_names
-                for name in self._chosen(member, labels, names):
+                for name in self._selected(member, labels, names):
                     below = self._hyper_nodes.get(name)
-                    if below is not None and name not in seen:
-                        seen.add(name)
-                        waiting.append(below)
+                    if below is not None and name not in visited:
+                        visited.add(name)
+                        pending.append(below)
         return found
 
-    def _chosen(self, member: Member, labels: Labels, names: NameMatcher) -> Iterable[str]:
-        """Names that a member chooses; a name that is given exactly need not exist."""
+    def _selected(self, member: Member, labels: Labels, names: NameMatcher) -> Iterable[str]:
+        """The names that a member selects. The name of an `exactMatch` need not exist."""
         selector = member.selector
         if exact := selector.get("exactMatch"):
             return (exact.get("name", ""),)
         if pattern := selector.get("regexMatch"):
             return names.matching(pattern.get("pattern", ""))
         if by_label := selector.get("labelMatch"):
-            return [name for name, held in labels.items() if matches(by_label, held)]
+            return [name for name, given in labels.items() if matches(by_label, given)]
         return ()

@@ -1,7 +1,7 @@
-"""HyperNodes that follow from labels of nodes.
+"""The configuration of discovery, and HyperNodes that follow from labels of nodes.
 
-The configuration names labels from the widest to the host. The last one is the host and makes no
-HyperNode; the one before it is tier 1, and tiers rise towards the first.
+The configuration lists labels from the widest domain to the host. The label of the host, which is the
+last one, leads to no HyperNode. The label before it is tier 1, and tiers rise towards the first label.
 """
 
 import hashlib
@@ -12,79 +12,80 @@ from typing import Any, Final
 
 import yaml
 
-from pumice.controllers.hypernode.types import LABEL_SOURCE, SOURCE, UFM_SOURCE
+from pumice.controllers.hypernode.types import LABEL_SOURCE, SOURCE
 from pumice.controllers.resources import HYPER_NODES
-from pumice.controllers.runtime.objects import Manifest
+from pumice.controllers.runtime.objects import Manifest, new_object
 
-_SUFFIX: Final = 5
-# For values of one tier whose suffixes are equal, of which large clusters have some.
-_LONG_SUFFIX: Final = 16
+_SUFFIX_LENGTH: Final = 5
+# For values of a tier whose short suffixes are equal, which happens in large clusters.
+_LONG_SUFFIX_LENGTH: Final = 16
 
 
 class DiscoveryError(ValueError):
-    """A configuration that cannot be used."""
+    """An invalid configuration of discovery."""
 
 
-def topologies(text: str) -> dict[str, list[str]] | None:
-    """Labels by topology type; None when discovery by labels is off. Raises DiscoveryError."""
+def enabled_sources(text: str) -> dict[str, Manifest]:
+    """The enabled sources of a configuration by name; the first one of a name counts.
+
+    Raises DiscoveryError.
+    """
     try:
         found: Any = yaml.safe_load(text) or {}
         sources = found.get("networkTopologyDiscovery") or []
-        own = [one for one in sources if one.get("source") == LABEL_SOURCE and one.get("enabled")]
-        if not own:
-            return None
-        types = own[0]["config"]["networkTopologyTypes"]
-        return {
-            str(name): [str(one["nodeLabel"]) for one in levels] for name, levels in types.items()
-        }
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        enabled = [one for one in sources if one.get("enabled")]
+        return {str(one.get("source")): one for one in reversed(enabled)}
+    except (yaml.YAMLError, AttributeError, TypeError) as error:
         raise DiscoveryError(f"networkTopologyDiscovery cannot be read: {error!r}") from None
 
 
-def unsupported(text: str) -> list[str]:
-    """Sources that are enabled and have no effect."""
+def labels_by_type(sources: Mapping[str, Manifest]) -> dict[str, list[str]] | None:
+    """Labels by topology type; None: the source is not enabled. Raises DiscoveryError."""
+    if LABEL_SOURCE not in sources:
+        return None
     try:
-        found: Any = yaml.safe_load(text) or {}
-        sources = found.get("networkTopologyDiscovery") or []
-        names = {str(one.get("source")) for one in sources if one.get("enabled")}
-    except (yaml.YAMLError, AttributeError, TypeError):
-        # `topologies` says what is wrong.
-        return []
-    return sorted(names - {LABEL_SOURCE, UFM_SOURCE})
+        types = sources[LABEL_SOURCE]["config"]["networkTopologyTypes"]
+        return {
+            str(name): [str(one["nodeLabel"]) for one in levels] for name, levels in types.items()
+        }
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DiscoveryError(f"networkTopologyDiscovery cannot be read: {error!r}") from None
 
 
-def wanted(
+def labelled_hyper_nodes(
     types: Mapping[str, Sequence[str]], nodes: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Manifest]:
-    """HyperNodes by name."""
+    """The desired HyperNodes by name."""
     found: dict[str, Manifest] = {}
     for kind, labels in sorted(types.items()):
-        # Nearest first, without the host.
-        levels = list(reversed(labels[:-1]))
+        # From tier 1 upwards, without the host.
+        tiers = list(reversed(labels[:-1]))
         members: dict[tuple[int, str], set[str]] = {}
-        for node, held in nodes.items():
-            _climb(node, [held.get(label, "") for label in levels], members)
+        for node, node_labels in nodes.items():
+            _add_node(node, [node_labels.get(label, "") for label in tiers], members)
         names = _names(kind, members)
         for (tier, value), below in members.items():
-            # Below the first tier are values of the tier before.
+            # Members of a higher tier are values of the tier below it.
             own = below if tier == 1 else {names[tier - 1, one] for one in below}
-            name = names[tier, value]
-            found[name] = _body(name, tier, levels[tier - 1], value, own)
+            name, label = names[tier, value], tiers[tier - 1]
+            found[name] = hyper_node_body(
+                name, {SOURCE: LABEL_SOURCE, label: value}, tier, sorted(own), tierName=label
+            )
     return found
 
 
-def _names(kind: str, places: Iterable[tuple[int, str]]) -> dict[tuple[int, str], str]:
-    """A name for each tier and value. Those whose short names are equal get long ones."""
-    short = {place: _name(kind, *place, _SUFFIX) for place in places}
+def _names(kind: str, domains: Iterable[tuple[int, str]]) -> dict[tuple[int, str], str]:
+    """The name of each tier and value. If short names are equal, all of them are replaced by long names."""
+    short = {domain: _name(kind, *domain, _SUFFIX_LENGTH) for domain in domains}
     counts = Counter(short.values())
     return {
-        place: name if counts[name] == 1 else _name(kind, *place, _LONG_SUFFIX)
-        for place, name in short.items()
+        domain: name if counts[name] == 1 else _name(kind, *domain, _LONG_SUFFIX_LENGTH)
+        for domain, name in short.items()
     }
 
 
-def _climb(node: str, values: Sequence[str], members: dict[tuple[int, str], set[str]]) -> None:
-    """Adds a node, and the values above it until a label is missing."""
+def _add_node(node: str, values: Sequence[str], members: dict[tuple[int, str], set[str]]) -> None:
+    """Adds a node to its domains, up to the first missing label."""
     below = node
     for tier, value in enumerate(values, 1):
         if not value:
@@ -94,26 +95,20 @@ def _climb(node: str, values: Sequence[str], members: dict[tuple[int, str], set[
 
 
 def _name(kind: str, tier: int, value: str, characters: int) -> str:
-    """The same value always has the same name."""
+    """The name follows from the value, so that a value always has the same name."""
     digest = hashlib.sha256(f"{kind}/{tier}/{value}".encode()).hexdigest()[:characters]
     safe = re.sub(r"[^a-z0-9-]+", "-", kind.lower()).strip("-")
     return f"hypernode-{safe}-tier{tier}-{digest}"
 
 
-def _body(name: str, tier: int, label: str, value: str, names: set[str]) -> Manifest:
-    member = "Node" if tier == 1 else "HyperNode"
-    return {
-        "apiVersion": HYPER_NODES.api_version,
-        "kind": HYPER_NODES.name,
-        "metadata": {
-            "name": name,
-            "labels": {SOURCE: LABEL_SOURCE, label: value},
-        },
-        "spec": {
-            "tier": tier,
-            "tierName": label,
-            "members": [
-                {"type": member, "selector": {"exactMatch": {"name": one}}} for one in sorted(names)
-            ],
-        },
-    }
+def hyper_node_body(
+    name: str, labels: Mapping[str, str], tier: int, members: Iterable[str], **spec: str
+) -> Manifest:
+    """A HyperNode. Members of tier 1 are nodes, members of higher tiers are HyperNodes."""
+    kind = "Node" if tier == 1 else "HyperNode"
+    selectors = [{"type": kind, "selector": {"exactMatch": {"name": one}}} for one in members]
+    return new_object(
+        HYPER_NODES,
+        {"name": name, "labels": dict(labels)},
+        spec={"tier": tier, **spec, "members": selectors},
+    )

@@ -4,15 +4,16 @@ from typing import Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest
 
+# The label with the source that a HyperNode was created from, and its values.
 SOURCE: Final = "volcano.sh/network-topology-source"
 LABEL_SOURCE: Final = "label"
 UFM_SOURCE: Final = "ufm"
 
 
 class Member(msgspec.Struct):
-    """One way to choose nodes, or HyperNodes of a lower tier."""
+    """A selector of nodes, or of HyperNodes of a lower tier."""
 
     type: str = ""
     selector: Manifest = msgspec.field(default_factory=dict)
@@ -32,14 +33,8 @@ class HyperNodeStatus(msgspec.Struct, rename="camel"):
     node_count: int | None = None
 
 
-class HyperNode(Watched):
+class HyperNode(ApiObject):
     """A HyperNode."""
 
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
     status: HyperNodeStatus = msgspec.field(default_factory=HyperNodeStatus)
-
-
-class ControllerConfiguration(Watched):
-    """The ConfigMap with the settings of discovery."""
-
-    data: dict[str, str] | None = None

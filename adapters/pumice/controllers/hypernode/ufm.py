@@ -1,21 +1,23 @@
 """HyperNodes that follow from the ports of an InfiniBand fabric, as UFM reports them.
 
-Leaf switches that share a computer form one HyperNode of tier 1; one HyperNode of tier 2 has them
-all.
+Leaf switches that share a computer form one HyperNode of tier 1. One HyperNode of tier 2 contains all
+of them.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
-from pumice.controllers.hypernode.discovery import DiscoveryError
+from pumice.controllers.hypernode.discovery import (
+    DiscoveryError,
+    enabled_sources,
+    hyper_node_body,
+)
 from pumice.controllers.hypernode.types import SOURCE, UFM_SOURCE
-from pumice.controllers.resources import HYPER_NODES
 from pumice.controllers.runtime.objects import Manifest
 from pumice.patterns.golang import parse_duration_ns
 
@@ -30,9 +32,9 @@ _NAME_LENGTH: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class UfmSettings:
-    """Where UFM is, and whose credentials are used."""
+    """The address of UFM, the Secret with its credentials, and the interval of polls."""
 
-    # Without a path.
+    # With a scheme, without a path.
     address: str
     secret_namespace: str
     secret_name: str
@@ -41,7 +43,7 @@ class UfmSettings:
 
 
 class Port(msgspec.Struct):
-    """A port of a computer or of a switch, as far as it is read."""
+    """The fields of a port that discovery reads."""
 
     description: str | None = None
     system_name: str | None = None
@@ -49,23 +51,21 @@ class Port(msgspec.Struct):
 
 
 def ufm_settings(text: str, namespace: str) -> UfmSettings | None:
-    """The settings of the source; None when it is off. Raises DiscoveryError."""
+    """The settings of the source; None: it is not enabled. Raises DiscoveryError."""
+    source = enabled_sources(text).get(UFM_SOURCE)
+    if source is None:
+        return None
     try:
-        found: Any = yaml.safe_load(text) or {}
-        sources = found.get("networkTopologyDiscovery") or []
-        own = [one for one in sources if one.get("source") == UFM_SOURCE and one.get("enabled")]
-        if not own:
-            return None
-        secret = (own[0].get("credentials") or {}).get("secretRef") or {}
-        configuration = own[0].get("config") or {}
+        secret = (source.get("credentials") or {}).get("secretRef") or {}
+        configuration = source.get("config") or {}
         return UfmSettings(
             _address(configuration.get("endpoint")),
             str(secret.get("namespace") or namespace),
             _required(secret.get("name"), "credentials.secretRef.name"),
-            _interval(own[0].get("interval")),
+            _interval(source.get("interval")),
             configuration.get("insecureSkipVerify") is True,
         )
-    except (yaml.YAMLError, AttributeError, TypeError) as error:
+    except (AttributeError, TypeError) as error:
         raise DiscoveryError(f"networkTopologyDiscovery cannot be read: {error!r}") from None
 
 
@@ -76,7 +76,7 @@ def _required(value: object, field: str) -> str:
 
 
 def _address(value: object) -> str:
-    """The address with a scheme; https is assumed."""
+    """The address with a scheme, which is https by default."""
     given = _required(value, "config.endpoint")
     address = given if given.startswith(("http://", "https://")) else f"https://{given}"
     try:
@@ -105,17 +105,21 @@ def _interval(value: object) -> float:
 
 
 def hyper_nodes(ports: Iterable[Port]) -> dict[str, Manifest]:
-    """HyperNodes by name."""
+    """The desired HyperNodes by name."""
     groups = _groups(_nodes_by_leaf(ports))
     if not groups:
         return {}
     names = [_LEAF.format(number) for number in range(len(groups))]
-    found = {name: _body(name, 1, "Node", nodes) for name, nodes in zip(names, groups, strict=True)}
-    return {**found, SPINE: _body(SPINE, 2, "HyperNode", names)}
+    labels = {SOURCE: UFM_SOURCE}
+    found = {
+        name: hyper_node_body(name, labels, 1, nodes)
+        for name, nodes in zip(names, groups, strict=True)
+    }
+    return {**found, SPINE: hyper_node_body(SPINE, labels, 2, names)}
 
 
 def _nodes_by_leaf(ports: Iterable[Port]) -> dict[str, set[str]]:
-    """Nodes of each leaf switch. Names that no node can have are left out."""
+    """The nodes of each leaf switch. Names that no node can have are ignored."""
     found: dict[str, set[str]] = {}
     for port in ports:
         node, leaf = port.system_name or "", port.peer_node_name
@@ -126,7 +130,10 @@ def _nodes_by_leaf(ports: Iterable[Port]) -> dict[str, set[str]]:
 
 
 def _groups(leaves: Mapping[str, set[str]]) -> list[list[str]]:
-    """Nodes of leaf switches that are connected by nodes, in the order of the switches' names."""
+    """The nodes of connected leaf switches, in the order of the switches' names.
+
+    Two leaf switches are connected if they share a node.
+    """
     by_node: dict[str, list[str]] = {}
     for leaf, nodes in leaves.items():
         for node in nodes:
@@ -146,17 +153,3 @@ def _groups(leaves: Mapping[str, set[str]]) -> list[list[str]]:
         if group:
             groups.append(sorted(group))
     return groups
-
-
-def _body(name: str, tier: int, member: str, names: Iterable[str]) -> Manifest:
-    return {
-        "apiVersion": HYPER_NODES.api_version,
-        "kind": HYPER_NODES.name,
-        "metadata": {"name": name, "labels": {SOURCE: UFM_SOURCE}},
-        "spec": {
-            "tier": tier,
-            "members": [
-                {"type": member, "selector": {"exactMatch": {"name": one}}} for one in names
-            ],
-        },
-    }

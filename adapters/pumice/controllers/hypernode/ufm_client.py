@@ -1,4 +1,4 @@
-"""Asks UFM for the ports of the fabric."""
+"""Reads the ports of the fabric from UFM's REST API."""
 
 from base64 import b64decode, b64encode
 from typing import Final
@@ -20,7 +20,7 @@ _PORTS: Final = msgspec.json.Decoder(list[Port])
 
 
 class UfmError(Exception):
-    """UFM, or the Secret with its credentials, gave no usable answer."""
+    """UFM, or the Secret with its credentials, gave no valid answer."""
 
 
 class _Secret(msgspec.Struct):
@@ -28,7 +28,7 @@ class _Secret(msgspec.Struct):
 
 
 async def credentials(api: ApiSession, settings: UfmSettings) -> tuple[str, str]:
-    """User name and password of the Secret. Raises UfmError."""
+    """The user name and the password in the Secret. Raises UfmError."""
     where = f"{settings.secret_namespace}/{settings.secret_name}"
     path = f"/api/v1/namespaces/{settings.secret_namespace}/secrets/{settings.secret_name}"
     try:

@@ -1,4 +1,4 @@
-"""Polls UFM for as long as its source is enabled, and remembers what it said last."""
+"""Polls UFM while its source is enabled, and keeps the last valid answer."""
 
 import asyncio
 import logging
@@ -15,29 +15,29 @@ from pumice.controllers.runtime.objects import Manifest
 
 log = logging.getLogger(__name__)
 
-# Delays after polls that failed, as long as they are shorter than the interval.
+# Delays after failed polls, if they are shorter than the interval.
 _RETRY: Final = Backoff(5.0, 600.0)
 
 
 class UfmPoller:
-    """The HyperNodes of the last answer that could be used, and what is wrong since then."""
+    """The HyperNodes that follow from the last valid answer, and the problem since then."""
 
     def __init__(self) -> None:
-        # None: there was no usable answer yet.
+        # None: there was no valid answer yet.
         self.found: dict[str, Manifest] | None = None
         self.problem = ""
         self._settings: UfmSettings | None = None
         self._changed = asyncio.Event()
 
     def set(self, settings: UfmSettings | None) -> None:
-        """Takes new settings; what other settings led to is forgotten."""
+        """Takes new settings, and forgets the results of other settings."""
         if settings != self._settings:
             self._settings = settings
             self.found, self.problem = None, ""
             self._changed.set()
 
-    async def run(self, api: ApiSession, clock: Clock, tell: Callable[[], None]) -> None:
-        """Polls until it is cancelled, and tells of every result."""
+    async def run(self, api: ApiSession, clock: Clock, on_result: Callable[[], None]) -> None:
+        """Polls until it is cancelled, and calls a function after every result."""
         rng = random.Random()
         failures = 0
         while True:
@@ -47,11 +47,11 @@ class UfmPoller:
                 failures = 0
                 await self._changed.wait()
                 continue
-            is_done = await self._poll(api, settings)
+            has_answer = await self._poll(api, settings)
             if settings != self._settings:
                 continue
-            tell()
-            failures = 0 if is_done else failures + 1
+            on_result()
+            failures = 0 if has_answer else failures + 1
             wait = settings.interval_seconds
             if failures:
                 wait = min(wait, _RETRY.delay(failures, rng))
@@ -73,7 +73,7 @@ class UfmPoller:
         return True
 
     async def _pause(self, clock: Clock, seconds: float) -> None:
-        """Ends early when the settings change."""
+        """Waits, but not longer than until the settings change."""
         wait = asyncio.ensure_future(clock.sleep(seconds))
         changed = asyncio.ensure_future(self._changed.wait())
         try:

@@ -1,1 +1,1 @@
-"""The controller of Jobs: makes PodGroups and pods of them, and follows their life cycle."""
+"""The controller of Jobs: creates their PodGroups and pods, and follows their lifecycle."""

@@ -9,36 +9,36 @@ from pumice.controllers.job.types import JobSpec, Task
 _DEFAULT_RETRIES: Final = 3
 
 
-def effective(spec: JobSpec, scheduler_name: str) -> JobSpec:
-    """The spec with the defaults that Volcano's webhook would have written into it."""
-    tasks = [_effective_task(task, number) for number, task in enumerate(spec.tasks or ())]
+def with_defaults(spec: JobSpec, scheduler_name: str) -> JobSpec:
+    """The spec with the defaults that Volcano's webhook sets."""
+    tasks = [_task_with_defaults(task, number) for number, task in enumerate(spec.tasks or ())]
     plugins = dict(spec.plugins or {})
     if {"tensorflow", "mpi", "pytorch", "ray"} & plugins.keys():
         plugins.setdefault("svc", [])
     if "mpi" in plugins:
         plugins.setdefault("ssh", [])
-    least = sum(task.min_available or 0 for task in tasks)
+    minimum = sum(task.min_available or 0 for task in tasks)
     return msgspec.structs.replace(
         spec,
         tasks=tasks,
         plugins=plugins,
         scheduler_name=spec.scheduler_name or scheduler_name,
         max_retry=spec.max_retry or _DEFAULT_RETRIES,
-        min_available=spec.min_available or least,
+        min_available=spec.min_available or minimum,
         queue=spec.queue or "default",
     )
 
 
-def _effective_task(task: Task, number: int) -> Task:
-    least = task.min_available
-    if least is None:
-        least = task.replicas
+def _task_with_defaults(task: Task, number: int) -> Task:
+    minimum = task.min_available
+    if minimum is None:
+        minimum = task.replicas
         if task.partition_policy is not None and task.partition_policy.min_partitions > 0:
             policy = task.partition_policy
-            least = policy.min_partitions * policy.partition_size
+            minimum = policy.min_partitions * policy.partition_size
     return msgspec.structs.replace(
         task,
         name=task.name or f"default{number}",
-        min_available=least,
+        min_available=minimum,
         max_retry=task.max_retry or _DEFAULT_RETRIES,
     )

@@ -1,8 +1,8 @@
-"""How long changes may wait, so that one look at a Job answers several of them.
+"""How long changes may wait, so that one reconcile of a Job handles several changes.
 
 A Job with ten pods changes about forty times until it runs. Most of these changes are results of the
-controller's own writes, or pods that start before there are enough of them. A look at such a change
-finds nothing to do but the counters, which are written later anyway.
+controller's own writes, or pods that start before enough pods have started. For such a change there is
+nothing to do except for the counters, which are written later anyway.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from pumice.controllers.job.dependencies import has_dependencies
 from pumice.controllers.job.lifecycle import has_timeouts
-from pumice.controllers.job.types import Job, JobSpec, Phase, Pod, PodGroup
+from pumice.controllers.job.types import Job, JobSpec, Phase, Pod
+from pumice.controllers.podgroup.types import PodGroup
 from pumice.controllers.resources import JOBS, POD_GROUP, PODS
-from pumice.controllers.runtime.controller import Key
+from pumice.controllers.runtime.objects import Key
 from pumice.controllers.runtime.watches import Change
 
-# For pods that begin to run, when they are enough or may be: others follow them.
+# Delay of a pod that starts, if enough pods may have started: other pods usually follow.
 STARTED_SECONDS: Final = 0.1
-# For a change that asks for nothing.
+# Delay of a change that requires nothing.
 IDLE_SECONDS: Final = 2.0
 _STARTS: Final = ("Pending", "Running")
 _OWN_PHASES: Final = (("", "Pending"), ("", "Running"), _STARTS)
@@ -25,14 +26,14 @@ _STARTED: Final = frozenset({"Running", "Succeeded", "Failed"})
 
 
 class ChangeDelays:
-    """The delays of changes, by what the last look at each Job found."""
+    """The delays of changes, which depend on what was last observed of each Job."""
 
     def __init__(self) -> None:
-        # How many more pods must start until a job runs; only of jobs that wait for nothing else.
+        # How many more pods must start until a job runs, for jobs that wait for nothing else.
         self._missing: dict[Key, int] = {}
 
-    def looked(self, key: Key, job: Job, spec: JobSpec, pods: Sequence[Pod]) -> None:
-        """Notes how many pods a job lacks."""
+    def observe(self, key: Key, job: Job, spec: JobSpec, pods: Sequence[Pod]) -> None:
+        """Remembers how many pods a job lacks."""
         if (
             job.status.phase is not Phase.PENDING
             or job.metadata.is_terminating
@@ -48,20 +49,20 @@ class ChangeDelays:
         self._missing.pop(key, None)
 
     def seconds(self, change: Change[Any]) -> float:
-        """How long a change may wait; call it once for each change of an object."""
+        """How long a change may wait. Must be called once for each change of a pod, which it counts."""
         match change.watch.resource.full_name:
             case PODS.full_name:
                 return self._of_pod(change)
             case POD_GROUP.full_name:
-                is_idle = _is_idle_group(change) and _owner(change) in self._missing
+                is_idle = _is_idle_group(change) and _job_of(change) in self._missing
             case JOBS.full_name:
-                is_idle = _is_own_phase(change) and change.seen.metadata.key in self._missing
+                is_idle = _is_own_phase(change) and change.latest.metadata.key in self._missing
             case _:
                 is_idle = False
         return IDLE_SECONDS if is_idle else 0.0
 
     def _of_pod(self, change: Change[Pod]) -> float:
-        old, new, key = change.old, change.new, _owner(change)
+        old, new, key = change.old, change.new, _job_of(change)
         if new is None or new.metadata.is_terminating:
             return 0.0
         if old is None:
@@ -75,10 +76,9 @@ class ChangeDelays:
         return IDLE_SECONDS if self._missing[key] > 0 else STARTED_SECONDS
 
 
-def _owner(change: Change[Any]) -> Key | None:
-    metadata = change.seen.metadata
-    owner = metadata.controller()
-    return None if owner is None else (metadata.namespace, owner.name)
+def _job_of(change: Change[Any]) -> Key | None:
+    key: Key | None = change.latest.metadata.controller_key(JOBS)
+    return key
 
 
 def _is_idle_group(change: Change[PodGroup]) -> bool:
@@ -97,7 +97,7 @@ def _is_idle_group(change: Change[PodGroup]) -> bool:
 
 
 def _is_own_phase(change: Change[Job]) -> bool:
-    """Whether only the status changed, to a phase that is the last write of a plan."""
+    """Whether only the status changed, to a phase that the controller writes at the end of a plan."""
     old, new = change.old, change.new
     if old is None or new is None or not new.metadata.generation:
         return False

@@ -1,9 +1,9 @@
-"""dependsOn: whether the tasks that a task waits for are ready."""
+"""dependsOn of tasks: whether the tasks that a task depends on are ready."""
 
 from collections import Counter
 from collections.abc import Iterable
 
-from pumice.controllers.dependency_graph import never_free
+from pumice.controllers.dependency_graph import unsatisfiable
 from pumice.controllers.job.types import JobSpec, Pod, Task
 
 
@@ -27,7 +27,7 @@ class Dependencies:
 
 
 def has_dependencies(spec: JobSpec) -> bool:
-    """Whether a task waits for others."""
+    """Whether a task depends on others."""
     return any(task.depends_on is not None for task in spec.tasks or ())
 
 
@@ -36,7 +36,7 @@ def _names(task: Task) -> list[str]:
 
 
 def _needs_any(task: Task) -> bool:
-    """Whether one of several tasks is enough."""
+    """Whether one ready task of several is enough."""
     return (
         task.depends_on is not None and len(_names(task)) > 1 and task.depends_on.iteration == "any"
     )
@@ -51,9 +51,9 @@ def first_pods(spec: JobSpec) -> int:
 
 
 def never_released(spec: JobSpec) -> list[str]:
-    """Tasks that wait for themselves, directly or through others, or for tasks that do not exist."""
+    """Tasks that depend on themselves, directly or indirectly, or on tasks that do not exist."""
     tasks = spec.tasks or ()
     if not has_dependencies(spec):
         return []
     needs_any = {task.name for task in tasks if _needs_any(task)}
-    return never_free({task.name: _names(task) for task in tasks}, needs_any)
+    return unsatisfiable({task.name: _names(task) for task in tasks}, needs_any)

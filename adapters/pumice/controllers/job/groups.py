@@ -5,90 +5,74 @@ from typing import Any, Final
 
 from pumice.controllers.job.pods import group_name
 from pumice.controllers.job.types import (
-    API_VERSION,
     JOB_VERSION,
-    KIND,
     PARTITION_ID,
     TASK_SPEC,
     Job,
     JobSpec,
-    PodGroup,
     Task,
 )
-from pumice.controllers.runtime.objects import Manifest, owner_reference
+from pumice.controllers.podgroup.types import PodGroup
+from pumice.controllers.resources import JOBS, POD_GROUP
+from pumice.controllers.runtime.objects import Manifest, new_object, owner_reference
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import nanos
 from pumice.manifests.requests import combined
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
-_LIMITED: Final = _NATIVE
 _BILLION: Final = 1_000_000_000
 
 
-def group_body(
-    job: Job,
-    spec: JobSpec,
-    priorities: Mapping[str, int],
-    least: Mapping[str, str] | None = None,
-) -> Manifest:
-    """A new PodGroup. Its annotation with the job's version tells an old group from a new one.
+def group_body(job: Job, spec: JobSpec, minimum: Mapping[str, str]) -> Manifest:
+    """A new PodGroup; `minimum` is its minResources.
 
-    `least` is what `min_resources` returns, if it is known.
+    The annotation with the job's version tells a new PodGroup from one of an earlier version.
     """
     metadata = job.metadata
-    body: Manifest = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {
+    group: Manifest = {
+        "queue": spec.queue,
+        "minMember": spec.min_available,
+        "minTaskMember": min_task_member(spec),
+        "minResources": dict(minimum),
+    }
+    if spec.priority_class_name:
+        group["priorityClassName"] = spec.priority_class_name
+    if spec.network_topology:
+        group["networkTopology"] = _topology(spec.network_topology)
+    if policies := sub_groups(spec):
+        group["subGroupPolicy"] = policies
+    return new_object(
+        POD_GROUP,
+        {
             "name": group_name(job),
             "namespace": metadata.namespace,
             "annotations": {**(metadata.annotations or {}), JOB_VERSION: str(job.status.version)},
             "labels": dict(metadata.labels or {}),
-            "ownerReferences": [owner_reference(API_VERSION, KIND, metadata)],
+            "ownerReferences": [owner_reference(JOBS, metadata)],
         },
-        "spec": {
-            "queue": spec.queue,
-            "minMember": spec.min_available,
-            "minTaskMember": min_task_member(spec),
-            "minResources": min_resources(spec, priorities) if least is None else dict(least),
-        },
-    }
-    if spec.priority_class_name:
-        body["spec"]["priorityClassName"] = spec.priority_class_name
-    if spec.network_topology:
-        body["spec"]["networkTopology"] = _topology(spec.network_topology)
-    policies = sub_groups(spec)
-    if policies:
-        body["spec"]["subGroupPolicy"] = policies
-    return body
+        spec=group,
+    )
 
 
-def group_patch(
-    spec: JobSpec,
-    group: PodGroup,
-    priorities: Mapping[str, int],
-    least: Mapping[str, str] | None = None,
-) -> Manifest | None:
-    """What a PodGroup lacks; None when nothing."""
-    held = group.spec
-    if least is None:
-        least = min_resources(spec, priorities)
+def group_patch(spec: JobSpec, group: PodGroup, minimum: Mapping[str, str]) -> Manifest | None:
+    """The changes that a PodGroup needs; None: it needs none."""
+    current = group.spec
     patch: Manifest = {}
-    if held.priority_class_name != spec.priority_class_name:
+    if current.priority_class_name != spec.priority_class_name:
         patch["priorityClassName"] = spec.priority_class_name or None
-    if held.min_member != spec.min_available:
+    if current.min_member != spec.min_available:
         patch["minMember"] = spec.min_available
-    if _resources_differ(held.min_resources or {}, least):
-        removed = dict.fromkeys(set(held.min_resources or {}) - set(least))
-        patch["minResources"] = {**removed, **least}
-    members = held.min_task_member or {}
-    wanted = min_task_member(spec)
-    changed = {k: v for k, v in wanted.items() if members.get(k) != v}
-    removed_tasks = dict.fromkeys(members.keys() - wanted.keys())
+    if _resources_differ(current.min_resources or {}, minimum):
+        removed = dict.fromkeys(set(current.min_resources or {}) - set(minimum))
+        patch["minResources"] = {**removed, **minimum}
+    members = current.min_task_member or {}
+    desired = min_task_member(spec)
+    changed = {name: count for name, count in desired.items() if members.get(name) != count}
+    removed_tasks = dict.fromkeys(members.keys() - desired.keys())
     if changed or removed_tasks:
         patch["minTaskMember"] = {**removed_tasks, **changed}
     policies = sub_groups(spec)
-    if policies != [_without_nulls(one) for one in held.sub_group_policy or ()]:
+    if policies != [_without_nulls(one) for one in current.sub_group_policy or ()]:
         patch["subGroupPolicy"] = policies
     return {"spec": patch} if patch else None
 
@@ -131,22 +115,23 @@ def _without_nulls(policy: Manifest) -> Manifest:
     return {name: value for name, value in policy.items() if value is not None}
 
 
-def _resources_differ(held: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    if held.keys() != wanted.keys():
+def _resources_differ(current: Mapping[str, Any], desired: Mapping[str, str]) -> bool:
+    if current.keys() != desired.keys():
         return True
     try:
         return any(
-            held[name] != text and nanos(held[name]) != nanos(text) for name, text in wanted.items()
+            current[name] != text and nanos(current[name]) != nanos(text)
+            for name, text in desired.items()
         )
     except FieldError:
         return True
 
 
-# What the gang needs to be admitted.
+# The resources that the gang needs to be admitted.
 
 
 def min_resources(spec: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
-    """The usage of the pods that count for minAvailable, those of high priority first."""
+    """The usage of the first `minAvailable` pods, in the order of their tasks' priorities."""
     tasks = sorted(spec.tasks or (), key=lambda task: -priorities.get(_class_of(task), 0))
     total: dict[str, int] = {}
     for task, count in _chosen(tasks, spec.min_available):
@@ -160,21 +145,25 @@ def _class_of(task: Task) -> str:
     return str(task.spec.get("priorityClassName") or "")
 
 
-def _chosen(tasks: Sequence[Task], least: int) -> list[tuple[Task, int]]:
+def _chosen(tasks: Sequence[Task], minimum: int) -> list[tuple[Task, int]]:
+    """How many pods of each task count; a task may occur twice.
+
+    The minima of the tasks come before their other replicas, unless their sum exceeds the minimum.
+    """
     minima = [task.min_available or 0 for task in tasks]
-    if least < sum(minima):
-        return _filled(list(zip(tasks, (task.replicas for task in tasks), strict=True)), least)
-    first = _filled(list(zip(tasks, minima, strict=True)), least)
-    rest = least - sum(count for _, count in first)
-    spare = [(task, task.replicas - low) for task, low in zip(tasks, minima, strict=True)]
-    return [*first, *_filled(spare, rest)]
+    if minimum < sum(minima):
+        return _filled([(task, task.replicas) for task in tasks], minimum)
+    first = list(zip(tasks, minima, strict=True))
+    others = [(task, task.replicas - low) for task, low in first]
+    return _filled([*first, *others], minimum)
 
 
-def _filled(tasks: Sequence[tuple[Task, int]], wanted: int) -> list[tuple[Task, int]]:
+def _filled(tasks: Sequence[tuple[Task, int]], total: int) -> list[tuple[Task, int]]:
+    """Takes pods of the tasks in order, at most the given number of each, until there are enough."""
     found = []
     for task, most in tasks:
-        count = max(0, min(most, wanted))
-        wanted -= count
+        count = max(0, min(most, total))
+        total -= count
         found.append((task, count))
     return found
 
@@ -189,7 +178,7 @@ def _usage(task: Task) -> dict[str, int]:
         if name in _NATIVE or name.startswith("hugepages-") or "/" in name:
             usage[name] = usage[f"requests.{name}"] = amount
     for name, amount in limits.items():
-        if name in _LIMITED:
+        if name in _NATIVE:
             usage[f"limits.{name}"] = amount
     return usage
 
@@ -209,7 +198,7 @@ def _amounts(pod: Mapping[str, Any], field: str) -> dict[str, int]:
 
 
 def _of(container: Mapping[str, Any], field: str) -> dict[str, int]:
-    """Requests or limits of a container; a limit without a request is a request, as in pods."""
+    """The requests or limits of a container; as in pods, a limit is the default of a request."""
     resources = container.get("resources") or {}
     limits = resources.get("limits") or {}
     return _nanos(limits if field == "limits" else {**limits, **(resources.get("requests") or {})})
@@ -221,7 +210,7 @@ def _nanos(amounts: Mapping[str, Any]) -> dict[str, int]:
         try:
             found[name] = nanos(amount)
         except FieldError:
-            # The API server refuses the pods and says why.
+            # The API server refuses the pods, and an event has the reason.
             continue
     return found
 

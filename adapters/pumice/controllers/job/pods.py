@@ -3,19 +3,15 @@
 import hashlib
 from typing import Any, Final
 
-from pumice.controllers.job.plugins import PodContext, apply_plugins
-from pumice.controllers.job.plugins.context import containers
-from pumice.controllers.job.times import shown_exactly
+from pumice.controllers.job.plugins import PodContext, job_plugins
+from pumice.controllers.job.plugins.plugin import containers
 from pumice.controllers.job.types import (
-    API_VERSION,
     EVICTED_AT,
-    GROUP_NAME,
     JOB_FORWARDING,
     JOB_NAME,
     JOB_NAMESPACE,
     JOB_RETRY_COUNT,
     JOB_VERSION,
-    KIND,
     PARTITION_ID,
     QUEUE_NAME,
     TASK_INDEX,
@@ -26,15 +22,18 @@ from pumice.controllers.job.types import (
     Task,
 )
 from pumice.controllers.job.volumes import claim_names
-from pumice.controllers.runtime.objects import Manifest, owner_reference
-
-_COPIED_ANNOTATIONS: Final = (
-    "volcano.sh/preemptable",
-    "volcano.sh/cooldown-time",
-    "volcano.sh/revocable-zone",
+from pumice.controllers.podgroup.types import (
+    COOLDOWN,
+    GROUP_NAME,
+    JDB_MAX,
+    JDB_MIN,
+    PREEMPTABLE,
+    REVOCABLE,
 )
-_COPIED_LABELS: Final = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
-_BUDGETS: Final = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
+from pumice.controllers.resources import JOBS, PODS
+from pumice.controllers.runtime.objects import Manifest, new_object, owner_reference
+from pumice.controllers.runtime.times import shown_exactly
+
 _NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 _VOLUME_NAME_LENGTH: Final = 63
 _LABEL_LENGTH: Final = 63
@@ -63,39 +62,40 @@ def pod_body(
     """A pod of a task. The template's own name and namespace are ignored. Raises ValueError.
 
     `group` is the name of the PodGroup, which old versions of Volcano named after the job.
-    `evicted_ms` is when the pod was evicted that this one replaces; 0: none was.
+    `evicted_ms` is when the pod that this pod replaces was evicted; 0: it replaces none.
     """
     metadata = job.metadata
     template = task.template.get("metadata") or {}
     pod_spec = _pod_spec(job, spec, task)
-    body: Manifest = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
+    annotations = {
+        **(template.get("annotations") or {}),
+        **_annotations(job, spec, task, index, is_forwarded),
+        GROUP_NAME: group or group_name(job),
+    }
+    if evicted_ms:
+        annotations[EVICTED_AT] = shown_exactly(evicted_ms)
+    body = new_object(
+        PODS,
+        {
             "name": pod_name(metadata.name, task.name, index),
             "namespace": metadata.namespace,
-            "ownerReferences": [owner_reference(API_VERSION, KIND, metadata)],
+            "ownerReferences": [owner_reference(JOBS, metadata)],
             "labels": {
                 **(template.get("labels") or {}),
                 **_labels(job, spec, task, index, is_forwarded),
             },
-            "annotations": {
-                **(template.get("annotations") or {}),
-                **_annotations(job, spec, task, index, is_forwarded),
-                GROUP_NAME: group or group_name(job),
-            },
+            "annotations": annotations,
         },
-        "spec": pod_spec,
-    }
-    if evicted_ms:
-        body["metadata"]["annotations"][EVICTED_AT] = shown_exactly(evicted_ms)
-    apply_plugins(PodContext(job, spec, task, index), body)
+        spec=pod_spec,
+    )
+    for _, plugin in job_plugins(spec):
+        plugin.change_pod(PodContext(job, spec, task, index), body)
     _drop_empty(pod_spec)
     return body
 
 
 def _pod_spec(job: Job, spec: JobSpec, task: Task) -> dict[str, Any]:
-    """A copy of the template's spec, as deep as it is changed."""
+    """A copy of the template's spec; only the parts that are changed are copied."""
     pod_spec = dict(task.spec)
     for field in ("containers", "initContainers"):
         if pod_spec.get(field):
@@ -119,7 +119,7 @@ def _copied_container(container: Manifest) -> Manifest:
 
 
 def _drop_empty(pod_spec: Manifest) -> None:
-    """Removes empty lists, which the API server would read and check for nothing."""
+    """Removes empty lists, which would only cost the API server time."""
     if not pod_spec["volumes"]:
         del pod_spec["volumes"]
     for container in containers({"spec": pod_spec}, init=True):
@@ -129,7 +129,7 @@ def _drop_empty(pod_spec: Manifest) -> None:
 
 
 def _add_volumes(job: Job, spec: JobSpec, pod_spec: dict[str, Any]) -> None:
-    """Mounts the volumes of the job in the main containers. Volumes of one claim share a name."""
+    """Mounts the volumes of the job in the containers. Volumes with the same claim share a name."""
     names: dict[str, str] = {}
     for volume, claim in zip(spec.volumes or (), claim_names(job, spec), strict=True):
         if claim not in names:
@@ -150,7 +150,7 @@ def _volume_name(job: Job, claim: str) -> str:
 def _annotations(
     job: Job, spec: JobSpec, task: Task, index: int, is_forwarded: bool
 ) -> dict[str, str]:
-    held = job.metadata.annotations or {}
+    given = job.metadata.annotations or {}
     found = {
         TASK_INDEX: str(index),
         TASK_SPEC: task.name,
@@ -162,17 +162,17 @@ def _annotations(
     }
     if task.topology_policy:
         found[_NUMA_POLICY] = task.topology_policy
-    found.update({name: held[name] for name in _COPIED_ANNOTATIONS if name in held})
-    budget = next((name for name in _BUDGETS if name in held), None)
-    if budget is not None:
-        found[budget] = held[budget]
+    budget = JDB_MIN if JDB_MIN in given else JDB_MAX
+    for name in (PREEMPTABLE, COOLDOWN, REVOCABLE, budget):
+        if name in given:
+            found[name] = given[name]
     if is_forwarded:
         found[JOB_FORWARDING] = "true"
     return found
 
 
 def _labels(job: Job, spec: JobSpec, task: Task, index: int, is_forwarded: bool) -> dict[str, str]:
-    held = job.metadata.labels or {}
+    given = job.metadata.labels or {}
     found = {
         TASK_INDEX: str(index),
         JOB_NAME: job.metadata.name,
@@ -180,9 +180,9 @@ def _labels(job: Job, spec: JobSpec, task: Task, index: int, is_forwarded: bool)
         JOB_NAMESPACE: job.metadata.namespace,
     }
     if len(spec.queue) <= _LABEL_LENGTH:
-        # Names of queues may be longer; the annotation has them all.
+        # A longer name is in the annotation only.
         found[QUEUE_NAME] = spec.queue
-    found.update({name: held[name] for name in _COPIED_LABELS if name in held})
+    found.update({name: given[name] for name in (PREEMPTABLE, COOLDOWN) if name in given})
     if is_forwarded:
         found[JOB_FORWARDING] = "true"
     if task.partition_policy is not None:

@@ -1,7 +1,7 @@
-"""The state machine of a Job: one table, from which also the documentation is made.
+"""The state machine of a Job as one table, which the documentation shows too.
 
 A rule says what an action does in some phases: which pods are deleted, whether the action counts as a
-retry, and which phase follows. The first condition that holds chooses the next phase.
+retry, and which phase follows. The first condition that holds decides the next phase.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Kill(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What conditions are about. The counters of the status are fresh."""
+    """The spec and the status that conditions depend on. The counters of the status are up to date."""
 
     spec: JobSpec
     status: JobStatus
@@ -42,9 +42,9 @@ class Condition:
 
 
 def _is_short_of_a_task(facts: Facts) -> bool:
-    """Whether all is finished, and a task has fewer successes than its minAvailable."""
-    least = sum(task.min_available or 0 for task in facts.spec.tasks or ())
-    if not _is_all_finished(facts) or facts.spec.min_available < least:
+    """Whether all pods are finished, and a task has fewer successes than its minAvailable."""
+    minimum = sum(task.min_available or 0 for task in facts.spec.tasks or ())
+    if not _is_all_finished(facts) or facts.spec.min_available < minimum:
         return False
     counts = facts.status.task_status_count or {}
     return any(
@@ -59,8 +59,8 @@ def _is_all_finished(facts: Facts) -> bool:
 
 
 def _has_min_success(facts: Facts) -> bool:
-    wanted = facts.spec.min_success
-    return facts.spec.total > 0 and wanted is not None and facts.status.succeeded >= wanted
+    minimum = facts.spec.min_success
+    return facts.spec.total > 0 and minimum is not None and facts.status.succeeded >= minimum
 
 
 _ALWAYS: Final = Condition("always", lambda facts: True)
@@ -109,14 +109,14 @@ class Rule:
     """What some actions do in some phases."""
 
     phases: tuple[Phase, ...]
-    # Empty: every action that no other rule of the phase names.
+    # Empty: every action that no other rule of the phase has.
     actions: tuple[Action, ...]
     kill: Kill
     then: tuple[tuple[Condition, Phase], ...] = ()
     counts_retry: bool = False
 
     def next_phase(self, facts: Facts) -> Phase | None:
-        """The phase that follows; None: it stays."""
+        """The next phase; None: the phase stays."""
         return next((phase for condition, phase in self.then if condition.holds(facts)), None)
 
 

@@ -1,233 +1,236 @@
-"""Makes what a job lacks: objects of plugins, claims, a PodGroup and pods."""
+"""Creates the objects that a Job lacks: objects of plugins, claims, a PodGroup and pods."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from pumice.controllers.job.deleting import pod_deletions
 from pumice.controllers.job.dependencies import Dependencies
 from pumice.controllers.job.groups import group_body, group_patch
-from pumice.controllers.job.idle_policies import idle_policies
 from pumice.controllers.job.lifecycle import has_timeouts
-from pumice.controllers.job.plugins import job_plugins
+from pumice.controllers.job.observed import Observed
+from pumice.controllers.job.plugins import JobObject, job_plugins
 from pumice.controllers.job.pods import pod_body, pod_name
-from pumice.controllers.job.types import JOB_FORWARDING, Job, JobSpec, JobStatus, Phase
+from pumice.controllers.job.problems import (
+    policies_without_effect,
+    why_not_created,
+    why_not_started,
+)
+from pumice.controllers.job.types import JOB_FORWARDING, Job, JobSpec, JobStatus, Phase, Task
 from pumice.controllers.job.volumes import claim_bodies, claim_names, named_volumes
-from pumice.controllers.job.waiting import why_held, why_waiting
 from pumice.controllers.resources import CLAIMS, CONFIG_MAPS, JOBS, POD_GROUP, PODS
-from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Reference
+from pumice.controllers.runtime.acts import Act, Create, Delete, Patch
 
-if TYPE_CHECKING:
-    from pumice.controllers.job.reconcile import Seen
-
+# Keys of plugins and claims in status.controlledResources.
+_PLUGIN: Final = "plugin-"
+_CLAIM: Final = "volume-pvc-"
 _ADMITTED: Final = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 
 
-@dataclass(slots=True)
-class Work:
-    """Stages of acts, and why the job must be tried again."""
+def sync(observed: Observed, status: JobStatus) -> tuple[list[Sequence[Act]], str]:
+    """The stages that create what a job lacks, and why the job must be retried; "": it need not be.
 
-    stages: list[tuple[Act, ...]] = field(default_factory=list)
-    problem: str = ""
-
-
-def sync(seen: "Seen", status: JobStatus) -> Work:
-    """What a job lacks. Marks what is made in the new status."""
-    work = Work()
-    wait = why_waiting(seen)
-    told = wait or why_held(seen)
-    # A watch tells when the wait is over. What the status says already was told.
-    if told and seen.job.status.state.message != told:
-        work.stages.append((Emit(seen.about, "JobStatusError", told, warning=True),))
-    if not seen.job.status.state.phase:
-        notes = (Emit(seen.about, "PolicyError", t, warning=True) for t in idle_policies(seen.spec))
-        work.stages += [(note,) for note in notes]
-    if wait:
-        return work
+    Enters the created objects into the new status.
+    """
+    not_created = why_not_created(observed)
+    stages: list[Sequence[Act]] = [_events(observed, not_created or why_not_started(observed))]
+    if not_created:
+        # A watch event ends the wait.
+        return stages, ""
     try:
-        first = _plugin_acts(seen, status)
-        missing, claims = _claim_acts(seen, status)
-        first += claims
-        first += _group_acts(seen)
-        pods = _pod_acts(seen) if _is_admitted(seen) else []
+        first = _plugin_acts(observed, status)
+        lacks_claim, claims = _claim_acts(observed, status)
+        first += [*claims, *_group_acts(observed)]
+        pods = _pod_acts(observed) if _is_admitted(observed) else []
     except ValueError as error:
-        about = Emit(seen.about, "PluginError", f"{error}", warning=True)
-        work.stages.append((about,))
-        work.problem = str(error)
-        return work
-    if first:
-        work.stages.append(tuple(first))
-    if pods and not missing:
-        work.stages.append(tuple(pods))
-    if seen.has_new_conditions:
-        work.stages += _condition_event(seen)
-    return work
+        return [*stages, [observed.event("PluginError", str(error))]], str(error)
+    stages += [first, () if lacks_claim else pods]
+    if observed.has_new_conditions:
+        stages.append(_condition_events(observed))
+    return stages, ""
 
 
-def job_patch(seen: "Seen") -> Patch | None:
-    """Writes names of generated claims into the job, and whether its queue forwards it."""
-    metadata = seen.job.metadata
+def _events(observed: Observed, why: str) -> list[Act]:
+    """Why a job waits, unless its status has the reason, and policies of a new job without effect."""
+    events: list[Act] = []
+    state = observed.job.status.state
+    if why and state.message != why:
+        events.append(observed.event("JobStatusError", why))
+    if not state.phase:
+        texts = policies_without_effect(observed.spec)
+        events += [observed.event("PolicyError", text) for text in texts]
+    return events
+
+
+def job_patch(observed: Observed) -> Patch | None:
+    """Stores the names of generated claims in the job, and whether its queue forwards the job."""
+    metadata = observed.job.metadata
     body: dict[str, object] = {}
-    volumes = named_volumes(seen.job, seen.spec)
+    volumes = named_volumes(observed.job, observed.spec)
     if volumes is not None:
         body["spec"] = {"volumes": volumes}
-    if seen.is_forwarded and metadata.annotation(JOB_FORWARDING) != "true":
+    if observed.is_forwarded and metadata.annotation(JOB_FORWARDING) != "true":
         body["metadata"] = {"annotations": {JOB_FORWARDING: "true"}}
     if not body:
         return None
-    return Patch(JOBS, *metadata.key, metadata.uid, body, version=metadata.resource_version)
+    return Patch.of(JOBS, metadata, body, version=metadata.resource_version)
 
 
-def _is_admitted(seen: "Seen") -> bool:
-    """Pods are made when the PodGroup is admitted; a job that runs replaces pods at once."""
-    if seen.group is None or seen.group.metadata.is_terminating:
+def _is_admitted(observed: Observed) -> bool:
+    """Pods are created after the PodGroup is admitted; a running job replaces its pods at once."""
+    group = observed.group
+    if group is None or group.metadata.is_terminating:
         return False
-    return seen.group.status.phase in _ADMITTED or seen.job.status.phase is Phase.RUNNING
+    return group.status.phase in _ADMITTED or observed.job.status.phase is Phase.RUNNING
 
 
-def cleanup_acts(job: Job, spec: JobSpec, held: Mapping[str, str]) -> list[Act]:
-    """Deletes what the plugins of a job made."""
-    acts: list[Act] = []
-    try:
-        for name, plugin in job_plugins(spec):
-            if f"plugin-{name}" in held:
-                acts += [
-                    Delete(
-                        one.resource,
-                        job.metadata.namespace,
-                        one.name,
-                        owner_uid=job.metadata.uid,
-                    )
-                    for one in plugin.objects(job, spec)
-                ]
-    except ValueError:
-        # A plugin that does not exist made nothing.
-        return acts
-    return acts
+# Plugins.
 
 
-def _plugin_acts(seen: "Seen", status: JobStatus) -> list[Act]:
+def _plugin_acts(observed: Observed, status: JobStatus) -> list[Act]:
     """Raises ValueError for an unknown plugin."""
     acts: list[Act] = []
-    held = dict(status.controlled_resources or {})
-    refused = Emit(seen.about, "PluginError", "Error creating objects of a plugin")
-    for name, plugin in job_plugins(seen.spec):
-        key = f"plugin-{name}"
-        is_new = key not in held
+    created = dict(status.controlled_resources or {})
+    for name, plugin in job_plugins(observed.spec):
+        is_new = f"{_PLUGIN}{name}" not in created
         if is_new and plugin.problem:
             text = f"plugin {name}: {plugin.problem}; it and what follows it has no effect"
-            acts.append(Emit(seen.about, "PluginError", text, warning=True))
-        for one in plugin.objects(seen.job, seen.spec):
-            current = seen.config_maps.get(one.name) if one.resource == CONFIG_MAPS else None
-            if one.follows and current is not None and current != one.body["data"]:
-                acts.append(_config_map_patch(seen, one.name, current, one.body["data"]))
-            elif is_new or (one.follows and current is None):
-                acts.append(
-                    Create(
-                        one.resource,
-                        one.body,
-                        refused,
-                        may_exist=True,
-                        # Those of Volcano have no label, so that they are not watched.
-                        takes_over=one.follows,
-                        complete=one.complete,
-                    )
-                )
-        held[key] = name
-    status.controlled_resources = held or None
+            acts.append(observed.event("PluginError", text))
+        for one in plugin.objects(observed.job, observed.spec):
+            acts += _object_acts(observed, one, is_new=is_new)
+        created[f"{_PLUGIN}{name}"] = name
+    status.controlled_resources = created or None
     return acts
 
 
-def _config_map_patch(
-    seen: "Seen", name: str, held: Mapping[str, str], wanted: Mapping[str, str]
-) -> Act:
-    removed: dict[str, str | None] = dict.fromkeys(held.keys() - wanted.keys())
-    return Patch(
-        CONFIG_MAPS, seen.job.metadata.namespace, name, "", {"data": {**removed, **wanted}}
-    )
+def _object_acts(observed: Observed, one: JobObject, *, is_new: bool) -> list[Act]:
+    """Creates an object of a new plugin, or updates a ConfigMap that follows the job."""
+    desired = one.body.get("data") if one.follows_job else None
+    current = observed.config_maps.get(one.name)
+    if desired is not None and current is not None:
+        if current == desired:
+            return []
+        removed: dict[str, None] = dict.fromkeys(current.keys() - desired.keys())
+        body = {"data": {**removed, **desired}}
+        return [Patch(CONFIG_MAPS, observed.job.metadata.namespace, one.name, "", body)]
+    if not is_new and desired is None:
+        return []
+    # ConfigMaps that Volcano created lack the label by which they are watched; it is added.
+    refused = observed.event("PluginError", "Error creating objects of a plugin")
+    return [
+        Create(
+            one.resource,
+            one.body,
+            refused,
+            may_exist=True,
+            takes_over=one.follows_job,
+            complete=one.complete,
+        )
+    ]
 
 
-def _claim_acts(seen: "Seen", status: JobStatus) -> tuple[bool, list[Act]]:
-    """Whether the job waits for a claim, and what claims need."""
+def delete_plugin_objects(job: Job, spec: JobSpec, status: JobStatus) -> list[Act]:
+    """Deletes the objects of plugins, and removes the plugins from the status."""
+    created = status.controlled_resources or {}
+    kept = {key: name for key, name in created.items() if not key.startswith(_PLUGIN)}
+    if len(kept) == len(created):
+        return []
+    status.controlled_resources = kept or None
+    try:
+        plugins = [one for name, one in job_plugins(spec) if f"{_PLUGIN}{name}" in created]
+    except ValueError:
+        # The sync of a job with an unknown plugin creates no objects.
+        return []
+    return [
+        Delete(one.resource, job.metadata.namespace, one.name, owner_uid=job.metadata.uid)
+        for plugin in plugins
+        for one in plugin.objects(job, spec)
+    ]
+
+
+# Claims, the PodGroup and pods.
+
+
+def _claim_acts(observed: Observed, status: JobStatus) -> tuple[bool, list[Act]]:
+    """Whether the job waits for a claim that it does not create, and the acts for its claims."""
     acts: list[Act] = []
-    names = claim_names(seen.job, seen.spec)
-    bodies = claim_bodies(seen.job, seen.spec)
-    held = dict(status.controlled_resources or {})
-    refused = Emit(seen.about, "PVCError", "Error creating a claim")
-    is_missing = False
-    for name in names:
-        if name in seen.claims:
-            held[f"volume-pvc-{name}"] = name
-        elif name in bodies:
+    bodies = claim_bodies(observed.job, observed.spec)
+    created = dict(status.controlled_resources or {})
+    refused = observed.event("PVCError", "Error creating a claim")
+    lacks_claim = False
+    for name in claim_names(observed.job, observed.spec):
+        if name not in observed.claims and name not in bodies:
+            lacks_claim = True
+            text = f"claim {name!r} does not exist; the job waits for it"
+            acts.append(observed.event("PVCError", text))
+            continue
+        created[f"{_CLAIM}{name}"] = name
+        if name not in observed.claims:
             acts.append(Create(CLAIMS, bodies[name], refused, may_exist=True))
-            held[f"volume-pvc-{name}"] = name
-        else:
-            is_missing = True
-            about = f"claim {name!r} does not exist; the job waits for it"
-            acts.append(Emit(seen.about, "PVCError", about, warning=True))
-    status.controlled_resources = held or None
-    return is_missing, acts
+    status.controlled_resources = created or None
+    return lacks_claim, acts
 
 
-def _group_acts(seen: "Seen") -> list[Act]:
-    refused = Emit(seen.about, "PodGroupError", "Error creating or updating the PodGroup")
-    group = seen.group
+def _group_acts(observed: Observed) -> list[Act]:
+    refused = observed.event("PodGroupError", "Error creating or updating the PodGroup")
+    group = observed.group
     if group is None:
-        body = group_body(seen.job, seen.spec, seen.priorities, seen.min_resources)
+        body = group_body(observed.job, observed.spec, observed.min_resources)
         return [Create(POD_GROUP, body, refused)]
-    patch = group_patch(seen.spec, group, seen.priorities, seen.min_resources)
+    patch = group_patch(observed.spec, group, observed.min_resources)
     if patch is None or group.metadata.is_terminating:
         return []
-    metadata = group.metadata
-    return [Patch(POD_GROUP, *metadata.key, metadata.uid, patch, on_refusal=refused)]
+    return [Patch.of(POD_GROUP, group.metadata, patch, on_refusal=refused)]
 
 
-def _pod_acts(seen: "Seen") -> list[Act]:
-    """Pods that are missing, pods beyond the replicas, and pods that were marked. Raises ValueError."""
-    held = {pod.metadata.name: pod for pod in seen.pods}
-    about = seen.about
+def _pod_acts(observed: Observed) -> list[Act]:
+    """Creates missing pods, and deletes marked pods and pods beyond the replicas. Raises ValueError."""
+    existing = {pod.metadata.name: pod for pod in observed.pods}
     acts: list[Act] = []
-    wanted: set[str] = set()
+    desired: set[str] = set()
     dependencies: Dependencies | None = None
-    evictions = seen.evictions if has_timeouts(seen.spec) else ()
+    for task in observed.spec.tasks or ():
+        names = [pod_name(observed.job.metadata.name, task.name, n) for n in range(task.replicas)]
+        desired.update(names)
+        missing = [index for index, name in enumerate(names) if name not in existing]
+        if missing:
+            dependencies = dependencies or Dependencies(observed.spec, observed.pods)
+            if dependencies.is_released(task):
+                acts += _pod_creations(observed, task, missing)
+    surplus = [
+        pod
+        for name, pod in existing.items()
+        if (name not in desired or pod.is_marked) and not pod.metadata.is_terminating
+    ]
+    return [*acts, *pod_deletions(observed, surplus)]
+
+
+def _pod_creations(observed: Observed, task: Task, indexes: Sequence[int]) -> Iterator[Create]:
+    refused = observed.event("FailedCreate", "Error creating pods")
+    evictions = observed.evictions if has_timeouts(observed.spec) else ()
     evicted_ms = {one.pod: one.at_ms for one in evictions}
-    for task in seen.spec.tasks or ():
-        names = [pod_name(seen.job.metadata.name, task.name, n) for n in range(task.replicas)]
-        wanted.update(names)
-        missing = [index for index, name in enumerate(names) if name not in held]
-        if missing and dependencies is None:
-            dependencies = Dependencies(seen.spec, seen.pods)
-        if missing and dependencies is not None and dependencies.is_released(task):
-            refused = Emit(about, "FailedCreate", "Error creating pods")
-            for index in missing:
-                body = pod_body(
-                    seen.job,
-                    seen.spec,
-                    task,
-                    index,
-                    is_forwarded=bool(seen.is_forwarded),
-                    group=seen.group.metadata.name if seen.group is not None else "",
-                    evicted_ms=evicted_ms.get(names[index], 0),
-                )
-                acts.append(Create(PODS, body, refused))
-    refused = Emit(about, "FailedDelete", "Error deleting pods")
-    for name, pod in held.items():
-        if (name not in wanted or pod.is_marked) and not pod.metadata.is_terminating:
-            metadata = pod.metadata
-            acts.append(Delete(PODS, *metadata.key, uid=metadata.uid, on_refusal=refused))
-    return acts
+    for index in indexes:
+        body = pod_body(
+            observed.job,
+            observed.spec,
+            task,
+            index,
+            is_forwarded=bool(observed.is_forwarded),
+            group=observed.group.metadata.name if observed.group is not None else "",
+            evicted_ms=evicted_ms.get(pod_name(observed.job.metadata.name, task.name, index), 0),
+        )
+        yield Create(PODS, body, refused)
 
 
-def _condition_event(seen: "Seen") -> list[tuple[Act, ...]]:
-    """An event when the newest condition of the PodGroup is not that it is scheduled."""
-    conditions = seen.group.status.conditions if seen.group is not None else None
+def _condition_events(observed: Observed) -> list[Act]:
+    """An event about the newest condition of the PodGroup, unless it is Scheduled."""
+    conditions = observed.group.status.conditions if observed.group is not None else None
     true = [one for one in conditions or () if one.status == "True"]
     newest = max(true, key=lambda one: one.last_transition_time or "", default=None)
     if newest is None or newest.type == "Scheduled":
         return []
-    metadata = seen.job.metadata
+    metadata = observed.job.metadata
     text = (
         f"PodGroup {metadata.namespace}:{metadata.name} {newest.type.lower()},"
         f" reason: {newest.message}"
     )
-    about = Reference.of(JOBS, metadata)
-    return [(Emit(about, "PodGroupPending", text, warning=True),)]
+    return [observed.event("PodGroupPending", text)]

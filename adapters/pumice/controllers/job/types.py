@@ -1,15 +1,15 @@
-"""Jobs, their pods and PodGroups, as far as the controller reads them."""
+"""Jobs and their pods, as far as controllers read them."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest, Metadata
 from pumice.patterns.golang import parse_int
 
-API_VERSION: Final = "batch.volcano.sh/v1alpha1"
-KIND: Final = "Job"
 JOB_NAME: Final = "volcano.sh/job-name"
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_VERSION: Final = "volcano.sh/job-version"
@@ -20,18 +20,22 @@ TASK_INDEX: Final = "volcano.sh/task-index"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 PARTITION_ID: Final = "volcano.sh/partition-id"
 QUEUE_NAME: Final = "volcano.sh/queue-name"
-GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
-# Times that a restarted controller must know, on pods: since when a task restarts too often, and when
-# the pod was evicted that a pod replaces.
+# Annotations of pods with times that a restarted controller needs: since when the pod's task restarts
+# too often, and when the pod that this pod replaces was evicted.
 FAILING_SINCE: Final = "pumice.sh/failing-since"
 EVICTED_AT: Final = "pumice.sh/evicted-at"
 
 
 def _number(text: str, default: int) -> int:
-    """The number of an annotation, which users can change; the default for any other text."""
+    """The number in an annotation; the default if users changed it to another text."""
     number = parse_int(text, 32)
     return default if number is None or number < 0 else number
+
+
+def job_version(metadata: Metadata) -> int:
+    """The version of the Job for which a pod or a PodGroup was created."""
+    return _number(metadata.annotation(JOB_VERSION), 0)
 
 
 class Phase(StrEnum):
@@ -53,7 +57,7 @@ FINISHED: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
 
 class Action(StrEnum):
-    """What a Command or a lifecycle policy can ask for, and the plain sync."""
+    """The actions of Commands and lifecycle policies, and SyncJob, which is the default."""
 
     SYNC = "SyncJob"
     ABORT = "AbortJob"
@@ -67,12 +71,12 @@ class Action(StrEnum):
 
     @classmethod
     def read(cls, text: str) -> "Action":
-        """Text that names no action of a Job is a plain sync, as in Volcano."""
+        """The action with this name; SyncJob for any other text, as in Volcano."""
         return cls(text) if text in cls._value2member_map_ else cls.SYNC
 
 
 class Policy(msgspec.Struct, rename="camel", gc=False):
-    """One lifecycle policy."""
+    """A lifecycle policy: the action for an event or an exit code."""
 
     action: str = ""
     event: str = ""
@@ -91,7 +95,6 @@ class DependsOn(msgspec.Struct):
 class Partitions(msgspec.Struct, rename="camel"):
     """Partitions of a task."""
 
-    total_partitions: int = 0
     partition_size: int = 0
     min_partitions: int = 0
     network_topology: Manifest | None = None
@@ -116,7 +119,7 @@ class Task(msgspec.Struct, rename="camel"):
         return self.template.get("spec") or {}
 
     def partition_of(self, index: int) -> str:
-        """The partition id of a pod; "" without partitions."""
+        """The id of a pod's partition; "": the task has no partitions."""
         if self.partition_policy is None:
             return ""
         size = self.partition_policy.partition_size
@@ -162,7 +165,7 @@ class JobState(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class JobCondition(msgspec.Struct, rename="camel"):
-    """When a Job was last put into a phase."""
+    """When a Job last entered a phase."""
 
     status: str
     last_transition_time: str | None = None
@@ -188,12 +191,12 @@ class JobStatus(msgspec.Struct, rename="camel", omit_defaults=True):
 
     @property
     def phase(self) -> Phase:
-        """The phase; a Job without one, or with an unknown one, is Pending."""
+        """The phase; Pending if none is stored, or an unknown one."""
         known = self.state.phase in Phase._value2member_map_
         return Phase(self.state.phase) if known else Phase.PENDING
 
 
-class Job(Watched):
+class Job(ApiObject):
     """A Job."""
 
     spec: JobSpec = msgspec.field(default_factory=JobSpec)
@@ -207,6 +210,11 @@ class _Terminated(msgspec.Struct, rename="camel", gc=False):
 
 class _ContainerState(msgspec.Struct, gc=False):
     terminated: _Terminated | None = None
+
+
+def _terminated(states: Iterable[_ContainerState | None]) -> list[_Terminated]:
+    found = [state.terminated for state in states if state is not None]
+    return [one for one in found if one is not None]
 
 
 class ContainerStatus(msgspec.Struct, rename="camel"):
@@ -229,7 +237,7 @@ class _PodStatus(msgspec.Struct, rename="camel"):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Watched):
+class Pod(ApiObject):
     """A pod of a Job."""
 
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
@@ -245,7 +253,7 @@ class Pod(Watched):
 
     @property
     def version(self) -> int:
-        return _number(self.metadata.annotation(JOB_VERSION), 0)
+        return job_version(self.metadata)
 
     @property
     def partition(self) -> str:
@@ -253,7 +261,7 @@ class Pod(Watched):
 
     @property
     def is_marked(self) -> bool:
-        """Whether the controller is about to delete the pod."""
+        """Whether the controller marked the pod for deletion."""
         return bool(self.metadata.annotation(OUT_OF_SYNC))
 
     @property
@@ -262,109 +270,53 @@ class Pod(Watched):
 
     @property
     def exit_codes(self) -> tuple[int, ...]:
-        """Exit codes of the containers that ended, in the order of the containers."""
-        ended = [one.state.terminated for one in self.status.container_statuses or () if one.state]
-        return tuple(one.exit_code for one in ended if one is not None)
+        """Exit codes of the terminated containers, in the order of the containers."""
+        states = [one.state for one in self.status.container_statuses or ()]
+        return tuple(one.exit_code for one in _terminated(states))
+
+    @property
+    def _all_container_statuses(self) -> Iterator[ContainerStatus]:
+        yield from self.status.container_statuses or ()
+        yield from self.status.init_container_statuses or ()
 
     @property
     def restarts(self) -> int:
-        statuses = (self.status.container_statuses, self.status.init_container_statuses)
-        return sum(one.restart_count for held in statuses for one in held or ())
+        return sum(one.restart_count for one in self._all_container_statuses)
 
     @property
     def restarted_at(self) -> str:
-        """When a container last ended and was started again; "" when none was."""
-        statuses = (self.status.container_statuses, self.status.init_container_statuses)
-        states = [one.last_state for held in statuses for one in held or ()]
-        ended = [state.terminated for state in states if state is not None]
-        return max((one.finished_at or "" for one in ended if one is not None), default="")
+        """When a restarted container last terminated; "": no container was restarted."""
+        states = [one.last_state for one in self._all_container_statuses]
+        return max((one.finished_at or "" for one in _terminated(states)), default="")
 
     @property
     def is_ready(self) -> bool:
-        """Succeeded, or Running with all containers ready."""
+        """Whether the pod is Succeeded, or Running with all containers ready."""
         if self.status.phase != "Running":
             return self.status.phase == "Succeeded"
         return all(one.ready for one in self.status.container_statuses or ())
 
     @property
     def changed_at(self) -> str:
-        """When the pod last changed, as far as its status tells."""
-        ended = [one.state.terminated for one in self.status.container_statuses or () if one.state]
-        times = [one.finished_at or "" for one in ended if one is not None]
+        """The latest time in the pod's status; its creation, if there is none."""
+        states = [one.state for one in self.status.container_statuses or ()]
+        times = [one.finished_at or "" for one in _terminated(states)]
         times += [one.last_transition_time or "" for one in self.status.conditions or ()]
         return max(times, default="") or self.metadata.creation_timestamp
 
 
-class _GroupCondition(msgspec.Struct, rename="camel"):
-    type: str = ""
-    status: str = ""
-    message: str = ""
-    last_transition_time: str | None = None
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod of a job that another client deleted."""
+
+    task: str
+    pod: str
+    version: int
+    partition: str
+    at_ms: int
 
 
-class _GroupStatus(msgspec.Struct):
-    phase: str = ""
-    conditions: list[_GroupCondition] | None = None
-
-
-class GroupSpec(msgspec.Struct, rename="camel"):
-    """The spec of a PodGroup."""
-
-    queue: str = ""
-    min_member: int = 0
-    min_task_member: dict[str, int] | None = None
-    priority_class_name: str = ""
-    min_resources: dict[str, Any] | None = None
-    sub_group_policy: list[Manifest] | None = None
-
-
-class PodGroup(Watched):
-    """The PodGroup of a Job."""
-
-    spec: GroupSpec = msgspec.field(default_factory=GroupSpec)
-    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
-
-    @property
-    def version(self) -> int:
-        return _number(self.metadata.annotation(JOB_VERSION), 0)
-
-
-class _Target(msgspec.Struct, rename="camel", gc=False):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-
-
-class Command(Watched):
-    """A Command."""
-
-    action: str = ""
-    target: _Target | None = None
-
-
-class PriorityClass(Watched):
+class PriorityClass(ApiObject):
     """A PriorityClass."""
 
     value: int = 0
-
-
-class _QueueSpec(msgspec.Struct, rename="camel"):
-    extend_clusters: list[Manifest] | None = None
-
-
-class QueueStatus(msgspec.Struct):
-    """The status of a Queue."""
-
-    state: str = ""
-
-
-class Queue(Watched):
-    """A Queue."""
-
-    spec: _QueueSpec = msgspec.field(default_factory=_QueueSpec)
-    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
-
-    @property
-    def is_shut(self) -> bool:
-        """Whether the queue takes no jobs."""
-        return self.status.state in ("Closed", "Closing")

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pumice.controllers.job.types import Job
-from pumice.controllers.jobflow.reconcile import Seen, reconcile
-from pumice.controllers.jobflow.types import BY_TEMPLATE, KIND, JobFlow, JobTemplate
-from pumice.controllers.options import ControllerOptions
+from pumice.controllers.jobflow.reconcile import Observed, reconcile
+from pumice.controllers.jobflow.types import BY_TEMPLATE, JobFlow, JobTemplate
 from pumice.controllers.resources import JOB_FLOWS, JOB_TEMPLATES, JOBS
 from pumice.controllers.runtime.acts import NOTHING, Patch, Plan
-from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import Key
 from pumice.controllers.runtime.watches import Change, Watch, by_owner
 
 
@@ -22,89 +22,80 @@ def _by_template(job: Job) -> Iterable[Key]:
     return ((namespace, name),) if name != mark and name else ()
 
 
-def _by_flow(flow: JobFlow) -> Iterable[Key]:
+def _by_templates(flow: JobFlow) -> Iterable[Key]:
+    """The templates of a JobFlow, which have the names of its flows."""
     return {(flow.metadata.namespace, one.name) for one in flow.spec.flows or ()}
 
 
-WATCHED_FLOWS: Final = Watch(JOB_FLOWS, JobFlow, indexes={"template": _by_flow})
+WATCHED_FLOWS: Final = Watch(JOB_FLOWS, JobFlow, indexes={"template": _by_templates})
 WATCHED_TEMPLATES: Final = Watch(JOB_TEMPLATES, JobTemplate)
 WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "template": _by_template})
 
 
-class JobFlowController:
+class JobFlowController(Controller[Observed]):
     """Creates Jobs from templates, in the order of a JobFlow."""
 
     name = "jobflow-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_FLOWS, WATCHED_TEMPLATES, WATCHED_JOBS)
 
-    def __init__(self, options: ControllerOptions) -> None:
-        self._options = options
-
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        metadata = change.seen.metadata
+        metadata = change.latest.metadata
         if change.watch == WATCHED_FLOWS:
             return (metadata.key,)
         if change.watch == WATCHED_TEMPLATES:
-            # Flows may wait for a template.
-            found = caches[WATCHED_FLOWS].by("template", metadata.key)
-            return [flow.metadata.key for flow in found] if change.old is None else ()
-        owner = metadata.controller()
-        return ((metadata.namespace, owner.name),) if owner and owner.kind == KIND else ()
+            # JobFlows may wait for a new template.
+            flows = caches[WATCHED_FLOWS].by("template", metadata.key) if change.old is None else ()
+            return [flow.metadata.key for flow in flows]
+        owner = metadata.controller_key(JOB_FLOWS)
+        return (owner,) if owner is not None else ()
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         flow = caches[WATCHED_FLOWS].get(*key)
         if flow is None:
             return None
         jobs = caches[WATCHED_JOBS].by("owner", flow.metadata.uid)
         names = [one.name for one in flow.spec.flows or ()]
         templates = ((name, caches[WATCHED_TEMPLATES].get(key[0], name)) for name in names)
-        return Seen(
+        return Observed(
             flow,
             {job.metadata.name: job for job in jobs},
             {name: template for name, template in templates if template is not None},
         )
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
+    def reconcile(self, observed: Observed) -> Plan:
+        return reconcile(observed)
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """A template, and the names of the Jobs that were made from it."""
+class ObservedTemplate:
+    """A JobTemplate, and the names of the Jobs that were created from it."""
 
     template: JobTemplate
     jobs: tuple[str, ...]
 
 
-class JobTemplateController:
+class JobTemplateController(Controller[ObservedTemplate]):
     """Lists in a JobTemplate the Jobs that were created from it."""
 
     name = "jobtemplate-controller"
     watches: Sequence[Watch[Any]] = (WATCHED_TEMPLATES, WATCHED_JOBS)
 
-    def __init__(self, options: ControllerOptions) -> None:
-        self._options = options
-
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_TEMPLATES:
-            return (change.seen.metadata.key,)
-        return (
-            () if change.old is not None and change.new is not None else _by_template(change.seen)
-        )
+            return (change.latest.metadata.key,)
+        is_update = change.old is not None and change.new is not None
+        return () if is_update else _by_template(change.latest)
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Used | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> ObservedTemplate | None:
         template = caches[WATCHED_TEMPLATES].get(*key)
         if template is None:
             return None
         jobs = caches[WATCHED_JOBS].by("template", key)
-        return Used(template, tuple(job.metadata.name for job in jobs))
+        return ObservedTemplate(template, tuple(job.metadata.name for job in jobs))
 
-    def reconcile(self, seen: Used) -> Plan:
-        metadata = seen.template.metadata
-        if metadata.is_terminating or seen.jobs == tuple(
-            seen.template.status.job_depends_on_list or ()
-        ):
+    def reconcile(self, observed: ObservedTemplate) -> Plan:
+        metadata = observed.template.metadata
+        jobs, stored = list(observed.jobs), observed.template.status.job_depends_on_list
+        if metadata.is_terminating or jobs == (stored or []):
             return NOTHING
-        body = {"status": {"jobDependsOnList": list(seen.jobs)}}
-        patch = Patch(JOB_TEMPLATES, *metadata.key, metadata.uid, body, subresource="status")
-        return Plan(((patch,),))
+        return Plan.of([Patch.of_status(JOB_TEMPLATES, metadata, {"jobDependsOnList": jobs})])

@@ -4,32 +4,18 @@ from typing import Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest
 
-API_VERSION: Final = "flow.volcano.sh/v1alpha1"
-KIND: Final = "JobFlow"
 BY_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
 BY_FLOW: Final = "volcano.sh/createdByJobFlow"
 
 
-class _TaskPhase(msgspec.Struct, rename="camel"):
-    task_name: str = ""
-    phase: str = ""
-
-
-class Probe(msgspec.Struct, rename="camel"):
-    """Further conditions on the Jobs of the targets."""
-
-    http_get_list: list[Manifest] | None = None
-    tcp_socket_list: list[Manifest] | None = None
-    task_status_list: list[_TaskPhase] | None = None
-
-
 class FlowDependsOn(msgspec.Struct):
-    """What must be before the Job of a flow is made."""
+    """The conditions under which the Job of a flow is created."""
 
     targets: list[str] | None = None
-    probe: Probe | None = None
+    # Further conditions, which have no effect.
+    probe: Manifest | None = None
 
 
 class _Patch(msgspec.Struct, rename="camel"):
@@ -55,8 +41,8 @@ class JobFlowSpec(msgspec.Struct, rename="camel"):
     job_retain_policy: str = ""
 
 
-class JobFlow(Watched):
-    """A JobFlow; its status is compared as a whole."""
+class JobFlow(ApiObject):
+    """A JobFlow. Its status is compared as a whole."""
 
     spec: JobFlowSpec = msgspec.field(default_factory=JobFlowSpec)
     status: Manifest = msgspec.field(default_factory=dict)
@@ -70,12 +56,12 @@ class JobFlow(Watched):
 
 
 class TemplateStatus(msgspec.Struct, rename="camel"):
-    """Jobs that were made from a template."""
+    """Names of the Jobs that were created from a template."""
 
     job_depends_on_list: list[str] | None = None
 
 
-class JobTemplate(Watched):
+class JobTemplate(ApiObject):
     """A JobTemplate."""
 
     spec: Manifest = msgspec.field(default_factory=dict)

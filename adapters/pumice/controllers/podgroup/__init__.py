@@ -1,1 +1,1 @@
-"""The PodGroup controller."""
+"""The controller that creates PodGroups for pods without one."""

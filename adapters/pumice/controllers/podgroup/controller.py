@@ -1,13 +1,14 @@
-"""The watches of the PodGroup controller, and what it looks at."""
+"""The watches of the PodGroup controller, and what it observes."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pumice.controllers.job.controller import WATCHED_QUEUES
-from pumice.controllers.job.types import JOB_NAME, PodGroup, Queue
+from pumice.controllers.job.types import JOB_NAME
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.podgroup.reconcile import Seen, reconcile
-from pumice.controllers.podgroup.types import PREFIX, QUEUE_NAME, Pod, Workload
+from pumice.controllers.podgroup.reconcile import Observed, reconcile
+from pumice.controllers.podgroup.types import PREFIX, QUEUE_NAME, Pod, PodGroup, Workload
+from pumice.controllers.queue.controller import WATCHED_QUEUES
+from pumice.controllers.queue.types import Queue
 from pumice.controllers.resources import (
     DAEMON_SETS,
     KUBERNETES_JOBS,
@@ -17,36 +18,32 @@ from pumice.controllers.resources import (
     STATEFUL_SETS,
 )
 from pumice.controllers.runtime.acts import Plan
-from pumice.controllers.runtime.controller import Caches, Key
-from pumice.controllers.runtime.objects import OwnerReference, Watched
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import ApiObject, Key, OwnerReference
 from pumice.controllers.runtime.watches import Change, Watch
 
 
-def _by_group(pod: Pod) -> Iterable[Hashable]:
-    """The group that this controller has made or must make; none for pods of other groups."""
-    name = pod.group or pod.own_group
+def _by_group(pod: Pod) -> Iterable[Key]:
+    """The PodGroup of this controller that a pod has or needs; none for a pod of another PodGroup."""
+    name = pod.group or pod.default_group
     return ((pod.metadata.namespace, name),) if name.startswith(PREFIX) else ()
 
 
 WATCHED_GROUPS: Final = Watch(POD_GROUP, PodGroup)
-WATCHED_REPLICA_SETS: Final = Watch(REPLICA_SETS, Workload)
-WATCHED_STATEFUL_SETS: Final = Watch(STATEFUL_SETS, Workload)
-WATCHED_DAEMON_SETS: Final = Watch(DAEMON_SETS, Watched, metadata_only=True)
-WATCHED_JOBS: Final = Watch(KUBERNETES_JOBS, Watched, metadata_only=True)
-# Owners whose number of pods is known.
+# Owners with a number of replicas.
 _SCALED: Final[Mapping[tuple[str, str], Watch[Workload]]] = {
-    ("apps/v1", "ReplicaSet"): WATCHED_REPLICA_SETS,
-    ("apps/v1", "StatefulSet"): WATCHED_STATEFUL_SETS,
+    ("apps/v1", "ReplicaSet"): Watch(REPLICA_SETS, Workload),
+    ("apps/v1", "StatefulSet"): Watch(STATEFUL_SETS, Workload),
 }
 _OWNERS: Final[Mapping[tuple[str, str], Watch[Any]]] = {
     **_SCALED,
-    ("apps/v1", "DaemonSet"): WATCHED_DAEMON_SETS,
-    ("batch/v1", "Job"): WATCHED_JOBS,
+    ("apps/v1", "DaemonSet"): Watch(DAEMON_SETS, ApiObject, metadata_only=True),
+    ("batch/v1", "Job"): Watch(KUBERNETES_JOBS, ApiObject, metadata_only=True),
 }
 
 
-class PodGroupController:
-    """Gives PodGroups to pods that have none."""
+class PodGroupController(Controller[Observed]):
+    """Creates PodGroups for pods that have none."""
 
     name = "pg-controller"
 
@@ -56,7 +53,7 @@ class PodGroupController:
             Watch(
                 PODS,
                 Pod,
-                # Pods of Jobs have PodGroups.
+                # The Job controller creates the PodGroups of Jobs.
                 label_selector=f"!{JOB_NAME}",
                 field_selector=f"spec.schedulerName={name}",
                 indexes={"group": _by_group},
@@ -71,9 +68,9 @@ class PodGroupController:
         )
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        metadata = change.seen.metadata
+        metadata = change.latest.metadata
         if change.watch in self._pods:
-            return list(_by_group(change.seen))  # type: ignore[arg-type]
+            return _by_group(change.latest)
         if change.watch == WATCHED_GROUPS:
             return (metadata.key,) if metadata.name.startswith(PREFIX) else ()
         if change.watch == WATCHED_QUEUES:
@@ -81,19 +78,19 @@ class PodGroupController:
         return ((metadata.namespace, PREFIX + metadata.uid),)
 
     def _keys_of_queue(self, change: Change[Queue], caches: Caches) -> list[Key]:
-        """Pods whose PodGroup was refused, when their queue opens."""
+        """The PodGroups that the API server refused while their queue was closed, when it opens."""
         old, new = change.old, change.new
-        if old is None or new is None or not old.is_shut or new.is_shut:
+        if old is None or new is None or not old.is_closed or new.is_closed:
             return []
         name = new.metadata.name
         return [
-            (pod.metadata.namespace, pod.own_group)
+            (pod.metadata.namespace, pod.default_group)
             for watch in self._pods
             for pod in caches[watch]
             if not pod.group and (pod.metadata.annotation(QUEUE_NAME) or "default") == name
         ]
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         group = caches[WATCHED_GROUPS].get(*key)
         pods = [pod for watch in self._pods for pod in caches[watch].by("group", key)]
         if group is None and not pods:
@@ -104,12 +101,12 @@ class PodGroupController:
             or (group.metadata.owner_references if group is not None else None)
             or []
         )
-        return Seen(
+        return Observed(
             key[1],
             tuple(pods),
             group,
             self._inherited(references, key[0], caches),
-            _is_empty(references, key, caches),
+            _is_scaled_to_zero(references, key, caches),
         )
 
     def _inherited(
@@ -118,32 +115,31 @@ class PodGroupController:
         found: dict[str, str] = {}
         if self._inherits:
             for reference in owners:
-                owner = _owner(reference, namespace, caches)
+                owner = _owner(_OWNERS, reference, namespace, caches)
                 if owner is not None:
                     found = {**(owner.metadata.annotations or {}), **found}
         return found
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
+    def reconcile(self, observed: Observed) -> Plan:
+        return reconcile(observed)
 
 
-def _owner(reference: OwnerReference, namespace: str, caches: Caches) -> Watched | None:
-    watch = _OWNERS.get((reference.api_version, reference.kind))
-    if watch is None:
-        return None
-    owner = caches[watch].get(namespace, reference.name)
+def _owner(
+    watches: Mapping[tuple[str, str], Watch[Any]],
+    reference: OwnerReference,
+    namespace: str,
+    caches: Caches,
+) -> Any:
+    """The owner, if one of the watches has it; else None."""
+    watch = watches.get((reference.api_version, reference.kind))
+    owner = caches[watch].get(namespace, reference.name) if watch is not None else None
     return owner if owner is not None and owner.metadata.uid == reference.uid else None
 
 
-def _is_empty(references: Iterable[OwnerReference], key: Key, caches: Caches) -> bool:
-    """Whether the owner that the PodGroup is named after wants no pods."""
+def _is_scaled_to_zero(references: Iterable[OwnerReference], key: Key, caches: Caches) -> bool:
+    """Whether the owner that the PodGroup is named after has 0 replicas."""
     for reference in references:
-        watch = _SCALED.get((reference.api_version, reference.kind))
-        if watch is not None and key[1] == PREFIX + reference.uid:
-            owner = caches[watch].get(key[0], reference.name)
-            return (
-                owner is not None
-                and owner.metadata.uid == reference.uid
-                and owner.spec.replicas == 0
-            )
+        if key[1] == PREFIX + reference.uid:
+            owner = _owner(_SCALED, reference, key[0], caches)
+            return owner is not None and owner.spec.replicas == 0
     return False

@@ -1,16 +1,17 @@
-"""Pods without a PodGroup, and their owners."""
+"""PodGroups, and the pods and workloads that the PodGroup controller reads."""
 
 from typing import Any, Final
 
 import msgspec
 
-from pumice.controllers.job.types import GROUP_NAME
-from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest
 
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+# Prefix of the names of PodGroups that the PodGroup controller creates.
 PREFIX: Final = "podgroup-"
 MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
-# Annotations of owners with this prefix go to the PodGroup.
+# Annotations of owners with this prefix are copied to the PodGroup.
 INHERITED: Final = "volcano.sh/"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 COOLDOWN: Final = "volcano.sh/cooldown-time"
@@ -19,7 +20,36 @@ JDB_MIN: Final = "volcano.sh/jdb-min-available"
 JDB_MAX: Final = "volcano.sh/jdb-max-unavailable"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class _GroupCondition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class _GroupStatus(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_GroupCondition] | None = None
+
+
+class GroupSpec(msgspec.Struct, rename="camel"):
+    """The spec of a PodGroup."""
+
+    queue: str = ""
+    min_member: int = 0
+    min_task_member: dict[str, int] | None = None
+    priority_class_name: str = ""
+    min_resources: dict[str, Any] | None = None
+    sub_group_policy: list[Manifest] | None = None
+
+
+class PodGroup(ApiObject):
+    """A PodGroup."""
+
+    spec: GroupSpec = msgspec.field(default_factory=GroupSpec)
+    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
 
 
 class _Container(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -28,49 +58,45 @@ class _Container(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class PodSpec(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What a pod needs."""
+    """The resources and the priority of a pod."""
 
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     overhead: dict[str, Any] | None = None
     priority_class_name: str = ""
 
-    def to_dict(self) -> Manifest:
-        found: Manifest = msgspec.to_builtins(self)
-        return found
-
 
 class _PodStatus(msgspec.Struct):
     phase: str = ""
 
 
-class Pod(Watched):
-    """A pod of a scheduler whose pods need PodGroups."""
+class Pod(ApiObject):
+    """A pod that may need a PodGroup."""
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
     @property
     def group(self) -> str:
-        """The PodGroup that the pod has; "" for none."""
+        """The name of the pod's PodGroup; "": it has none."""
         return self.metadata.annotation(GROUP_NAME)
 
     @property
-    def own_group(self) -> str:
-        """The PodGroup that this controller makes for the pod."""
+    def default_group(self) -> str:
+        """The name of the PodGroup that the controller creates for the pod, if it has none."""
         owner = self.metadata.controller()
         return PREFIX + (owner.uid if owner is not None else self.metadata.uid)
 
     @property
-    def is_over(self) -> bool:
-        return self.metadata.is_terminating or self.status.phase in _FINISHED
+    def is_ended(self) -> bool:
+        return self.metadata.is_terminating or self.status.phase in ("Succeeded", "Failed")
 
 
 class _WorkloadSpec(msgspec.Struct):
     replicas: int = 1
 
 
-class Workload(Watched):
+class Workload(ApiObject):
     """A ReplicaSet or StatefulSet."""
 
     spec: _WorkloadSpec = msgspec.field(default_factory=_WorkloadSpec)

@@ -1,1 +1,1 @@
-"""The Queue controller."""
+"""The controller of queues."""

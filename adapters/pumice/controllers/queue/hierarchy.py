@@ -1,4 +1,4 @@
-"""What is wrong with the place of a queue in the tree, as far as no admission policy can tell."""
+"""Problems with the position of a queue in the hierarchy, which no admission policy can detect."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from pumice.controllers.queue.types import ROOT, Queue
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import Quantity, nanos
 
-# Queues below the root, one below the other; as in Volcano.
+# Levels of queues below the root, as in Volcano.
 MOST_LEVELS: Final = 5
 _UNFINISHED: Final = ("pending", "inqueue", "running", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A reason in one word, and a sentence."""
+    """What is wrong: a reason in one word, and a sentence."""
 
     reason: str
     text: str
@@ -27,7 +27,7 @@ def problem_of(
     below: Sequence[Queue],
     counts: Mapping[str, int],
 ) -> Problem | None:
-    """The first problem of a queue; its parents are found by name."""
+    """The first problem of a queue. `find` returns a queue by its name."""
     if queue.is_root:
         return None
     return (
@@ -57,7 +57,7 @@ def _of_parents(queue: Queue, find: Callable[[str], Queue | None]) -> Problem | 
 
 
 def _of_capability(queue: Queue, find: Callable[[str], Queue | None]) -> Problem | None:
-    """Compares with the nearest queue above that limits a resource."""
+    """Compares each resource with the nearest queue above that limits the resource."""
     for name, amount in sorted((queue.spec.capability or {}).items()):
         above = find(queue.parent)
         while above is not None and not above.is_root and name not in (above.spec.capability or {}):
@@ -75,13 +75,13 @@ def _of_capability(queue: Queue, find: Callable[[str], Queue | None]) -> Problem
 
 
 def _of_sums(queue: Queue, below: Sequence[Queue]) -> Problem | None:
-    for field, held, parts in (
+    for field, own, parts in (
         ("deserved", queue.spec.deserved, [one.spec.deserved for one in below]),
         ("guarantee", queue.guarantee, [one.guarantee for one in below]),
     ):
         for name in sorted({name for part in parts for name in part or {}}):
             total = sum(_nanos((part or {}).get(name, 0)) for part in parts)
-            limit = (held or {}).get(name, 0)
+            limit = (own or {}).get(name, 0)
             if total > _nanos(limit):
                 text = (
                     f"spec.{field}: the queues below have more {name} together than the {limit}"
@@ -102,7 +102,7 @@ def _of_jobs(below: Sequence[Queue], counts: Mapping[str, int]) -> Problem | Non
 
 
 def _nanos(amount: Quantity) -> int:
-    """An amount that cannot be read counts as none."""
+    """An invalid amount counts as 0."""
     try:
         return nanos(amount)
     except FieldError:

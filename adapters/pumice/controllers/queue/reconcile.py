@@ -1,7 +1,7 @@
-"""What a queue needs: a parent, a state, and counters of its PodGroups.
+"""Reconciles a queue: its parent, its state, and the counters of its PodGroups.
 
-A queue is open, until a Command closes it or its parent is closed. It is Closing while it has
-PodGroups, then Closed. A queue that its parent closed carries an annotation, and opens with it.
+A queue is open until a Command closes it or its parent is closed. A closed queue is Closing while it has
+PodGroups, then Closed. A queue that its parent closed has an annotation, and opens with the parent.
 """
 
 from collections.abc import Mapping
@@ -10,130 +10,123 @@ from typing import Final
 
 import msgspec
 
-from pumice.controllers.job.times import shown
-from pumice.controllers.job.types import Command
+from pumice.controllers.bus import Command
 from pumice.controllers.queue.hierarchy import Problem
 from pumice.controllers.queue.types import (
     CLOSE_QUEUE,
     CLOSED_BY_PARENT,
     OPEN_QUEUE,
     ROOT,
-    VALID,
+    VALID_HIERARCHY,
     Condition,
     Queue,
     State,
 )
-from pumice.controllers.resources import COMMANDS, QUEUE
-from pumice.controllers.runtime.acts import NOTHING, Act, Delete, Emit, Patch, Plan, Reference
+from pumice.controllers.resources import QUEUE
+from pumice.controllers.runtime.acts import NOTHING, Act, Emit, Patch, Plan, Reference
 from pumice.controllers.runtime.objects import Manifest
+from pumice.controllers.runtime.times import shown
 
 COUNTERS: Final = ("pending", "running", "unknown", "inqueue", "completed")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A queue, its parent, the Commands for it in the order of their creation, and its PodGroups."""
+class Observed:
+    """A queue, its parent, its Commands in the order of their creation, and its PodGroups."""
 
     queue: Queue
     parent: Queue | None = None
-    # Whether a Command for the parent waits.
+    # Whether there is a Command for the parent.
     parent_has_commands: bool = False
     commands: tuple[Command, ...] = ()
     # PodGroups by phase, in lower case.
     counts: Mapping[str, int] = field(default_factory=dict)
-    # Seconds until counters may be written again.
+    # Seconds until outdated counters may be written.
     counters_seconds: float = 0.0
-    # What is wrong with the place of the queue in the tree.
+    # What is wrong with the position of the queue in the hierarchy.
     problem: Problem | None = None
     now_ms: int = 0
-    # Whether the problem need not be written again, although it is not stored.
-    is_told: bool = False
+    # Whether the problem is not written again, although no condition has it.
+    is_reported: bool = False
+
+    @property
+    def is_parent_closed(self) -> bool:
+        return self.parent is not None and self.parent.is_closed
+
+    @property
+    def action(self) -> str:
+        """The action of the newest Command, which replaces older Commands; "": there is none."""
+        return self.commands[-1].action if self.commands else ""
 
 
-def reconcile(seen: Seen) -> Plan:
+def reconcile(observed: Observed) -> Plan:
     """Writes the new state first, and then deletes the Commands that asked for it."""
-    queue = seen.queue
-    if queue.metadata.is_terminating:
+    queue = observed.queue
+    if queue.metadata.is_terminating or _waits_for_parent(observed):
         return NOTHING
-    if _waits_for_parent(seen):
-        # The key comes again when the parent changes.
-        return NOTHING
-    state, events = _next_state(seen)
-    first: list[Act] = []
-    patch = _object_patch(seen, state)
-    if patch:
-        first.append(_patch(queue, patch))
-    status = _status_patch(seen, state)
-    condition = _condition(seen)
+    state, events = _next_state(observed)
+    patch = _object_patch(observed, state)
+    status = _status_patch(observed, state)
+    condition = _changed_condition(observed)
     if condition is not None:
-        others = [one for one in queue.status.conditions or () if one.type != VALID]
+        others = [one for one in queue.status.conditions or () if one.type != VALID_HIERARCHY]
         status["conditions"] = [msgspec.to_builtins(one) for one in (*others, condition)]
-        events.append(
-            _event(queue, condition.reason, condition.message, warning=bool(seen.problem))
-        )
-    second: list[Act] = [_patch(queue, {"status": status}, "status")] if status else []
-    # The newest Command goes last: an older one that is left over would take effect again.
-    older = [_removal(command) for command in seen.commands[:-1]]
-    last: list[Act] = [*map(_removal, seen.commands[-1:]), *events]
-    stages = tuple(tuple(stage) for stage in (first, second, older, last) if stage)
-    return Plan(stages, again_seconds=_again(seen))
-
-
-def _waits_for_parent(seen: Seen) -> bool:
-    """A parent that is closed may be about to open."""
-    return (
-        _asked(seen) == OPEN_QUEUE
-        and seen.parent is not None
-        and seen.parent.status.is_shut
-        and seen.parent_has_commands
+        is_problem = observed.problem is not None
+        events.append(_event(queue, condition.reason, condition.message, warning=is_problem))
+    removals: list[Act] = [command.removal() for command in observed.commands]
+    return Plan.of(
+        [Patch.of(QUEUE, queue.metadata, patch)] if patch else (),
+        [Patch.of_status(QUEUE, queue.metadata, status)] if status else (),
+        # The newest Command is deleted last: a remaining older one would take effect again.
+        removals[:-1],
+        [*removals[-1:], *events],
+        again_seconds=observed.counters_seconds or None,
     )
 
 
-def _asked(seen: Seen) -> str:
-    """The action of the newest Command, which takes the place of older ones."""
-    return seen.commands[-1].action if seen.commands else ""
+def _waits_for_parent(observed: Observed) -> bool:
+    """Whether a Command may be about to open the parent. The queue is enqueued when the parent changes."""
+    return (
+        observed.action == OPEN_QUEUE and observed.is_parent_closed and observed.parent_has_commands
+    )
 
 
-def _next_state(seen: Seen) -> tuple[State, list[Emit]]:
-    queue, asked = seen.queue, _asked(seen)
-    shut = State.CLOSING if seen.counts else State.CLOSED
-    is_below_shut = seen.parent is not None and seen.parent.status.is_shut
-    if asked == CLOSE_QUEUE:
+def _next_state(observed: Observed) -> tuple[State, list[Emit]]:
+    queue, action = observed.queue, observed.action
+    closed = State.CLOSING if observed.counts else State.CLOSED
+    if action == CLOSE_QUEUE:
         if queue.is_root:
             return State.OPEN, [_event(queue, CLOSE_QUEUE, "queue root cannot be closed")]
-        return shut, [_event(queue, CLOSE_QUEUE, f"queue is {shut}", warning=False)]
-    if asked == OPEN_QUEUE:
-        if is_below_shut:
+        return closed, [_event(queue, CLOSE_QUEUE, f"queue is {closed}", warning=False)]
+    if action == OPEN_QUEUE:
+        if observed.is_parent_closed:
             text = f"the parent {queue.parent} is closed; open it first"
-            return shut, [_event(queue, OPEN_QUEUE, text)]
+            return closed, [_event(queue, OPEN_QUEUE, text)]
         return State.OPEN, [_event(queue, OPEN_QUEUE, "queue is open", warning=False)]
     events = []
-    if asked:
-        text = f"action {asked!r} of a Command; allowed: {OPEN_QUEUE}, {CLOSE_QUEUE}"
+    if action:
+        text = f"action {action!r} of a Command; allowed: {OPEN_QUEUE}, {CLOSE_QUEUE}"
         events.append(_event(queue, "UnknownCommand", text))
-    if is_below_shut:
-        return shut, events
-    if queue.status.is_shut:
-        return (State.OPEN if queue.is_closed_by_parent else shut), events
+    if observed.is_parent_closed:
+        return closed, events
+    if queue.is_closed:
+        return (State.OPEN if queue.is_closed_by_parent else closed), events
     return (State.UNKNOWN if queue.status.state == State.UNKNOWN else State.OPEN), events
 
 
-def _object_patch(seen: Seen, state: State) -> Manifest:
-    """The parent that is missing, and the annotation that says who closed the queue."""
-    queue = seen.queue
+def _object_patch(observed: Observed, state: State) -> Manifest:
+    """The parent, if it is missing, and the annotation whether the parent closed the queue."""
+    queue = observed.queue
     patch: Manifest = {}
     if not queue.is_root and not queue.spec.parent:
         patch["spec"] = {"parent": ROOT}
-    is_open = state in (State.OPEN, State.UNKNOWN)
-    is_below_shut = seen.parent is not None and seen.parent.status.is_shut
     annotation = ""
-    if is_open and queue.is_closed_by_parent:
-        annotation = "false"
+    if state in (State.OPEN, State.UNKNOWN):
+        annotation = "false" if queue.is_closed_by_parent else ""
     elif (
-        not is_open
-        and is_below_shut
-        and not queue.status.is_shut
-        and _asked(seen) != CLOSE_QUEUE
+        observed.is_parent_closed
+        and not queue.is_closed
+        and observed.action != CLOSE_QUEUE
         and not queue.is_closed_by_parent
     ):
         annotation = "true"
@@ -142,50 +135,36 @@ def _object_patch(seen: Seen, state: State) -> Manifest:
     return patch
 
 
-def _status_patch(seen: Seen, state: State) -> Manifest:
-    """The state at once; counters with it, or when they may be written."""
-    status = seen.queue.status
-    changed: Manifest = {
-        name: seen.counts.get(name, 0)
-        for name in COUNTERS
-        if getattr(status, name) != seen.counts.get(name, 0)
-    }
-    if status.state != state:
-        return {"state": state.value, **changed}
-    return {} if seen.counters_seconds > 0 else changed
+def _status_patch(observed: Observed, state: State) -> Manifest:
+    """A new state at once, with the counters; counters alone when they may be written."""
+    counters = outdated_counters(observed.queue, observed.counts)
+    if observed.queue.status.state != state:
+        return {"state": state.value, **counters}
+    return {} if observed.counters_seconds > 0 else counters
 
 
-def _condition(seen: Seen) -> Condition | None:
-    """The condition, if it changes. A queue without problems has none before it had one."""
-    conditions = seen.queue.status.conditions or ()
-    held = next((one for one in conditions if one.type == VALID), None)
-    if seen.problem is None:
-        if held is None or held.status == "True":
+def outdated_counters(queue: Queue, counts: Mapping[str, int]) -> Manifest:
+    """The counters that differ from the stored ones."""
+    current = {name: counts.get(name, 0) for name in COUNTERS}
+    return {name: count for name, count in current.items() if getattr(queue.status, name) != count}
+
+
+def _changed_condition(observed: Observed) -> Condition | None:
+    """The condition, if it changes. A queue that never had a problem has no condition."""
+    conditions = observed.queue.status.conditions or ()
+    stored = next((one for one in conditions if one.type == VALID_HIERARCHY), None)
+    if observed.problem is None:
+        if stored is None or stored.status == "True":
             return None
-        reason, text, status = "Valid", "the place of the queue is valid", "True"
+        reason, text, status = "Valid", "the position of the queue is valid", "True"
     else:
-        reason, text, status = seen.problem.reason, seen.problem.text, "False"
-        if held is not None and (held.reason, held.message) == (reason, text):
+        reason, text, status = observed.problem.reason, observed.problem.text, "False"
+        if stored is not None and (stored.reason, stored.message) == (reason, text):
             return None
-        if held is None and seen.is_told:
+        if stored is None and observed.is_reported:
             return None
-    at = held.last_transition_time if held is not None and held.status == status else None
-    return Condition(VALID, status, reason, text, at or shown(seen.now_ms))
-
-
-def _again(seen: Seen) -> float | None:
-    differs = any(getattr(seen.queue.status, name) != seen.counts.get(name, 0) for name in COUNTERS)
-    return seen.counters_seconds if differs and seen.counters_seconds > 0 else None
-
-
-def _patch(queue: Queue, body: Manifest, subresource: str = "") -> Patch:
-    metadata = queue.metadata
-    return Patch(QUEUE, "", metadata.name, metadata.uid, body, subresource=subresource)
-
-
-def _removal(command: Command) -> Delete:
-    metadata = command.metadata
-    return Delete(COMMANDS, metadata.namespace, metadata.name, metadata.uid)
+    at = stored.last_transition_time if stored is not None and stored.status == status else None
+    return Condition(VALID_HIERARCHY, status, reason, text, at or shown(observed.now_ms))
 
 
 def _event(queue: Queue, reason: str, text: str, *, warning: bool = True) -> Emit:

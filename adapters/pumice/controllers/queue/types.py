@@ -1,20 +1,19 @@
-"""Queues, as far as their controller reads them."""
+"""Queues, as far as controllers read them."""
 
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Watched
+from pumice.controllers.runtime.objects import ApiObject, Manifest
 from pumice.manifests.quantities import Quantity
 
-API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
-KIND: Final = "Queue"
 ROOT: Final = "root"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 OPEN_QUEUE: Final = "OpenQueue"
 CLOSE_QUEUE: Final = "CloseQueue"
-VALID: Final = "ValidHierarchy"
+# Type of the condition about the position of a queue in the hierarchy.
+VALID_HIERARCHY: Final = "ValidHierarchy"
 
 
 class State(StrEnum):
@@ -26,20 +25,18 @@ class State(StrEnum):
     UNKNOWN = "Unknown"
 
 
-SHUT: Final = frozenset({State.CLOSING, State.CLOSED})
-
-
 class _Guarantee(msgspec.Struct):
     resource: dict[str, Quantity] | None = None
 
 
-class QueueSpec(msgspec.Struct):
+class QueueSpec(msgspec.Struct, rename="camel"):
     """The spec of a queue."""
 
     parent: str = ""
     capability: dict[str, Quantity] | None = None
     deserved: dict[str, Quantity] | None = None
     guarantee: _Guarantee | None = None
+    extend_clusters: list[Manifest] | None = None
 
 
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -63,12 +60,8 @@ class QueueStatus(msgspec.Struct):
     completed: int = 0
     conditions: list[Condition] | None = None
 
-    @property
-    def is_shut(self) -> bool:
-        return self.state in SHUT
 
-
-class Queue(Watched):
+class Queue(ApiObject):
     """A queue."""
 
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
@@ -80,7 +73,7 @@ class Queue(Watched):
 
     @property
     def parent(self) -> str:
-        """The parent; "" for the root."""
+        """The name of the parent; "" for the root."""
         return "" if self.is_root else self.spec.parent or ROOT
 
     @property
@@ -88,5 +81,15 @@ class Queue(Watched):
         return self.spec.guarantee.resource if self.spec.guarantee is not None else None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the queue takes no jobs: it is Closed or Closing."""
+        return self.status.state in (State.CLOSED, State.CLOSING)
+
+    @property
     def is_closed_by_parent(self) -> bool:
         return self.metadata.annotation(CLOSED_BY_PARENT) == "true"
+
+    @property
+    def forwards_jobs(self) -> bool:
+        """Whether jobs of the queue may run in other clusters."""
+        return bool(self.spec.extend_clusters)

@@ -1,1 +1,1 @@
-"""The loop of the controllers: caches of watched objects, work queues, and the acts on the API."""
+"""The loop that runs controllers: watches, caches, work queues, and acts on the API server."""

@@ -1,6 +1,6 @@
-"""What a controller can ask for: the acts that the loop performs on the API server."""
+"""Plans of reconcile functions, and the acts on the API server that plans consist of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Writes an event. The loop does not wait for it, and an event that fails is dropped."""
+    """Writes an event. The loop does not wait for it; an event that the API server refuses is dropped."""
 
     about: Reference
     reason: str
@@ -35,26 +35,26 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Creates an object. An object that exists already is not changed, and the key is tried again."""
+    """Creates an object. If the object exists, it stays unchanged, and the key is retried."""
 
     resource: Resource
     body: Manifest
-    # Event when the API server refuses; the refusal is added to its message.
+    # The event when the API server refuses; the text of the refusal is appended to its message.
     on_refusal: Emit | None = None
-    # Whether it is right that the object exists already, unless an earlier owner of the same name has it.
+    # Whether an existing object is no failure, unless an earlier owner of the same name owns it.
     may_exist: bool = False
-    # Whether labels and data are written into an object of the same owner that exists already.
+    # Whether labels and data are written into an existing object of the same owner.
     takes_over: bool = False
-    # Whether the object is read back, since controllers follow its spec, which admission may change.
-    # Of others the API server returns the metadata alone.
+    # Whether the API server returns the whole object, because admission may change the spec that
+    # controllers read. Otherwise it returns the metadata alone.
     reads_back: bool = False
-    # Makes the whole body, with what is random or slow to compute; called in a thread.
+    # Makes the whole body, if parts of it are random or slow to compute; called in a thread.
     complete: Callable[[], Manifest] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Changes an object of this uid; with a version, only if nobody else changed the object."""
+    """Patches the object with this uid; with a version, only if the object still has that version."""
 
     resource: Resource
     namespace: str
@@ -66,23 +66,50 @@ class Patch:
     content_type: str = MERGE
     on_refusal: Emit | None = None
 
+    @classmethod
+    def of(
+        cls,
+        resource: Resource,
+        metadata: Metadata,
+        body: Manifest,
+        *,
+        version: str = "",
+        on_refusal: Emit | None = None,
+    ) -> "Patch":
+        return cls(
+            resource, *metadata.key, metadata.uid, body, version=version, on_refusal=on_refusal
+        )
+
+    @classmethod
+    def of_status(
+        cls, resource: Resource, metadata: Metadata, status: Manifest, *, version: str = ""
+    ) -> "Patch":
+        body = {"status": status}
+        return cls(resource, *metadata.key, metadata.uid, body, version, subresource="status")
+
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletes an object of this uid. An object that does not exist is no error."""
+    """Deletes the object with this uid. A missing object is no failure."""
 
     resource: Resource
     namespace: str
     name: str
-    # "": whichever object has the name.
+    # "": any object of the name.
     uid: str = ""
-    # "": whatever its version is.
+    # "": any version.
     version: str = ""
-    # Deletes the object only if this owner controls it; "": whatever its owner is.
+    # Deletes the object only if this owner controls it; "": any owner.
     owner_uid: str = ""
     # Background, Foreground or Orphan.
     propagation: str = "Background"
     on_refusal: Emit | None = None
+
+    @classmethod
+    def of(
+        cls, resource: Resource, metadata: Metadata, *, on_refusal: Emit | None = None
+    ) -> "Delete":
+        return cls(resource, *metadata.key, metadata.uid, on_refusal=on_refusal)
 
 
 Write: TypeAlias = Create | Patch | Delete
@@ -91,20 +118,25 @@ Act: TypeAlias = Write | Emit
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a reconcile function asks for.
+    """The result of a reconcile function.
 
-    The acts of a stage are performed at once, the stages one after the other. When an act of a stage
-    fails, the later stages are left out and the key is reconciled again, with growing delays. Events
-    come after the writes of their stage.
+    The acts of a stage are performed concurrently, the stages in order. When an act of a stage fails,
+    later stages are skipped, and the key is reconciled again with backoff. The events of a stage are
+    written after its other acts.
     """
 
     stages: tuple[tuple[Act, ...], ...] = ()
-    # Reconcile again after so many seconds, even if nothing changes.
+    # Reconcile again after this time, even if nothing changes.
     again_seconds: float | None = None
-    # Why the key must be tried again, with growing delays; "": it need not be.
+    # Why the key must be retried with backoff although no act failed; "": it need not be.
     problem: str = ""
-    # Performed when a stage fails, so that an object says at least in which phase it is.
+    # Performed when a stage fails, so that at least the phase of the object is stored.
     on_failure: tuple[Act, ...] = ()
+
+    @classmethod
+    def of(cls, *stages: Iterable[Act], again_seconds: float | None = None) -> "Plan":
+        """A plan of those stages that have acts."""
+        return cls(tuple(filter(None, map(tuple, stages))), again_seconds)
 
 
 NOTHING = Plan()

@@ -1,20 +1,20 @@
-"""What a controller is: a set of watches, keys, and a pure reconcile function."""
+"""The base class of controllers: watches, keys, and a pure reconcile function."""
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import Clock
+from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.acts import Plan
 from pumice.controllers.runtime.cache import ObjectCache
-from pumice.controllers.runtime.objects import Watched
+from pumice.controllers.runtime.objects import ApiObject, Key
 from pumice.controllers.runtime.watches import Change, Watch
 
-W = TypeVar("W", bound=Watched)
+T = TypeVar("T", bound=ApiObject)
 S = TypeVar("S")
-
-# Namespace and name of the object that is reconciled.
-Key = tuple[str, str]
 
 
 class Caches:
@@ -23,50 +23,42 @@ class Caches:
     def __init__(self, caches: Mapping[Watch[Any], ObjectCache[Any]]) -> None:
         self._caches = caches
 
-    def __getitem__(self, watch: Watch[W]) -> ObjectCache[W]:
+    def __getitem__(self, watch: Watch[T]) -> ObjectCache[T]:
         return self._caches[watch]
 
 
-@runtime_checkable
-class Polls(Protocol):
-    """A controller that also asks something outside of the cluster, while its process leads."""
+class Controller(ABC, Generic[S]):
+    """One controller. The loop calls `observe` and `reconcile` for one key at a time."""
 
-    async def poll(self, api: ApiSession, clock: Clock, add: Callable[[Key], None]) -> None:
-        """Runs until it is cancelled; adds the keys that an answer concerns."""
-        ...
+    # As Volcano names it, such as `job-controller`.
+    name: ClassVar[str]
+    watches: Sequence[Watch[Any]]
 
+    def __init__(self, options: ControllerOptions) -> None:
+        """Most controllers have no options."""
 
-@runtime_checkable
-class Delays(Protocol):
-    """A controller for which some changes need no answer at once."""
+    @abstractmethod
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        """The keys that a change enqueues. Called for every change, also on a standby."""
 
     def delay_seconds(self, change: Change[Any]) -> float:
-        """How long the keys of a change may wait, so that one look answers several changes.
+        """How long the keys of a change may wait, so that one reconcile handles several changes.
 
-        Called after `keys`, once for a change that concerns a key.
+        Called once for each change that enqueues a key, after `keys`.
         """
-        ...
+        return 0.0
 
+    @abstractmethod
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> S | None:
+        """Everything that `reconcile` may depend on; None: there is nothing to reconcile."""
 
-class Controller(Protocol[S]):
-    """One controller. The loop calls `look` and `reconcile` for one key at a time."""
-
-    @property
-    def name(self) -> str:
-        """As Volcano names it, such as `job-controller`."""
-        ...
-
-    @property
-    def watches(self) -> Sequence[Watch[Any]]: ...
-
-    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        """The keys that a change concerns. Called for every change, also before leading."""
-        ...
-
-    def look(self, key: Key, caches: Caches, now_ms: int) -> S | None:
-        """Everything that `reconcile` may know about a key; None: there is nothing to do."""
-        ...
-
-    def reconcile(self, seen: S) -> Plan:
+    @abstractmethod
+    def reconcile(self, observed: S) -> Plan:
         """What to do. A pure function: equal values give equal plans."""
-        ...
+
+    async def poll(self, api: ApiSession, clock: Clock, enqueue: Callable[[Key], None]) -> None:
+        """Polls a system outside of the cluster while this process leads, until it is cancelled.
+
+        Most controllers poll nothing.
+        """
+        await asyncio.Event().wait()

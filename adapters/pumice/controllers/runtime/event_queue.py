@@ -1,4 +1,4 @@
-"""Events that wait to be written, beside the writes that they report."""
+"""A queue of events, which are written beside the acts that they report."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.session import Fence
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.runtime.acts import Emit
+from pumice.controllers.runtime.objects import shown_key
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ MOST_EVENTS: Final = 5000
 
 
 class EventQueue:
-    """A bounded queue of events. The oldest is dropped when it is full."""
+    """A bounded queue of events. When the queue is full, the oldest event is dropped."""
 
     def __init__(self, recorder: EventRecorder, metrics: Metrics, fence: Fence) -> None:
         self._recorder, self._metrics, self._fence = recorder, metrics, fence
@@ -36,18 +37,17 @@ class EventQueue:
         self._added.set()
 
     async def run(self) -> None:
-        """Writes events, one after the other, until it is cancelled."""
+        """Writes one event after the other, until it is cancelled."""
         try:
             while True:
                 await self._added.wait()
                 self._added.clear()
-                while self._waiting:
-                    await self._write(self._waiting.popleft())
+                await self.drain()
         finally:
             await self._recorder.stop()
 
     async def drain(self) -> None:
-        """Writes what is left."""
+        """Writes the events that are queued."""
         while self._waiting:
             await self._write(self._waiting.popleft())
 
@@ -65,4 +65,5 @@ class EventQueue:
             await self._recorder.write(message, about.resource)
         except KubernetesError as error:
             self._metrics.count("dropped_events", cause="refused")
-            log.info("no event on %s/%s: %s", about.namespace, about.name, one_line(error))
+            name = shown_key((about.namespace, about.name))
+            log.info("dropped event %s on %s: %s", event.reason, name, one_line(error))

@@ -1,8 +1,8 @@
 """The loop: watches, work queues and workers of all controllers.
 
-Watches run from the start, on a standby too. Workers run while this process leads. Each controller
-has a queue of keys; a key is reconciled by one worker at a time. A plan that fails is made again from
-the newest state, with growing delays.
+Watches run from the start, also on a standby. Workers run while this process leads. Each controller
+has a work queue; one worker at a time reconciles a key. When a plan fails, the key is reconciled again
+from the newest state, with backoff.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.runtime.cache import ObjectCache
-from pumice.controllers.runtime.controller import Caches, Controller, Delays, Key, Polls
+from pumice.controllers.runtime.controller import Caches, Controller
 from pumice.controllers.runtime.event_queue import EventQueue
-from pumice.controllers.runtime.objects import Manifest, shown_key
+from pumice.controllers.runtime.objects import Key, Manifest, shown_key
 from pumice.controllers.runtime.on_demand import OnDemandReflector
 from pumice.controllers.runtime.performing import Failure, Performer
 from pumice.controllers.runtime.watches import Change, Watch
@@ -36,14 +36,15 @@ log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "vc-controller-manager"
 # Delays between attempts to reconcile a key that fails.
-LONGEST_RETRY: Final = Backoff(0.05, 120.0)
-# Longest delay after an outage of the API server: it ends for all keys at once, and a longer delay
-# would outlast it.
+RETRY_BACKOFF: Final = Backoff(0.05, 120.0)
+# Longest delay after an outage of the API server. An outage ends for all keys at once, and a longer
+# delay would outlast it.
 _OUTAGE_SECONDS: Final = 10.0
 # Delay of a key whose calls were not made because the lease was not renewed in time. The workers end
-# when that is noticed; a process that leads again at once goes on.
+# when the loss of the lease is noticed; if the lease is renewed first, they continue.
 _NOT_LEADING_SECONDS: Final = 0.2
-# A conflict is resolved by the next attempt; one that is retried with such a delay is not.
+# The next attempt usually resolves a conflict. A conflict with a delay of this length is logged as a
+# warning.
 _LASTING_CONFLICT_SECONDS: Final = 1.0
 
 
@@ -51,37 +52,34 @@ _LASTING_CONFLICT_SECONDS: Final = 1.0
 class LoopOptions:
     """Settings of the loop."""
 
-    # Keys of one controller that are reconciled at once, by the controller's name.
+    # Keys that a controller reconciles concurrently, by the controller's name.
     workers: Mapping[str, int] = field(default_factory=dict)
     default_workers: int = 64
-    # Timeout of one call, short enough to end before another process can lead.
+    # Timeout of a call. It must end before another process can lead.
     call_seconds: float = 4.0
     page_size: int = 500
 
 
 class _Running:
-    """One controller with its queue."""
+    """A controller with its work queue."""
 
     def __init__(
         self, controller: Controller[Any], caches: Caches, clock: Clock, rng: random.Random
     ) -> None:
         self.controller = controller
-        self.queue: WorkQueue[Key] = WorkQueue(LONGEST_RETRY, clock, rng)
+        self.queue: WorkQueue[Key] = WorkQueue(RETRY_BACKOFF, clock, rng)
         self._caches = caches
-        self._delay_seconds = (
-            controller.delay_seconds if isinstance(controller, Delays) else lambda change: 0.0
-        )
 
-    def take(self, change: Change[Any]) -> None:
+    def enqueue(self, change: Change[Any]) -> None:
         try:
             keys = self.controller.keys(change, self._caches)
             if keys:
-                seconds = self._delay_seconds(change)
+                seconds = self.controller.delay_seconds(change)
                 for key in keys:
                     self.queue.add_after(key, seconds)
         except Exception:
-            # A bug: the watch and all other controllers go on.
-            log.exception("%s: %s", self.controller.name, shown_key(change.seen.metadata.key))
+            # A bug. The watch and all other controllers continue.
+            log.exception("%s: %s", self.controller.name, shown_key(change.latest.metadata.key))
 
 
 class ControllerLoop:
@@ -128,7 +126,7 @@ class ControllerLoop:
                 cache = self._by_watch[watch] = ObjectCache(watch, self._metrics)
             else:
                 cache.add_indexes(watch)
-            cache.listeners.append(running.take)
+            cache.listeners.append(running.enqueue)
         return running
 
     def _all_reflectors(self) -> list[Reflector | OnDemandReflector]:
@@ -167,35 +165,36 @@ class ControllerLoop:
     # Watching, also on a standby.
 
     async def watch(self) -> None:
-        """Keeps the caches the same as the cluster, until it is cancelled."""
+        """Keeps the caches up to date, until it is cancelled."""
         await _together([self._watch_definitions(), *(r.run() for r in self._reflectors)])
 
     async def _watch_definitions(self) -> None:
         try:
             await self._reflector(Source(DEFINITIONS), self._definitions, None).run()
         except KubernetesError as error:
-            # Missing resources are then polled.
+            # Without this watch, the reflectors poll for resources that are not defined yet.
             self._definitions.is_unknown = True
-            log.warning("definitions cannot be watched: %s", one_line(error))
+            log.warning("CustomResourceDefinitions cannot be watched: %s", one_line(error))
             await asyncio.Event().wait()
 
     def why_stale(self) -> str:
-        """Which resources are not listed yet, or not watched at the moment."""
+        """The resources that are not listed yet, or not watched at the moment; "": none."""
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
 
     def on_created(self, listener: Callable[[Manifest, Manifest], None]) -> None:
-        """Calls a function with body and metadata of every object that is created and cached."""
+        """Calls a function with the body and the metadata of every created object that a cache holds."""
         self._performer.on_created = listener
 
     def watches(self, watch: Watch[Any]) -> bool:
-        """Whether a controller declares this watch."""
-        return watch in self._by_watch
+        """Whether a controller declares this watch with these indexes."""
+        cache = self._by_watch.get(watch)
+        return cache is not None and cache.has_indexes(watch)
 
     # Working, while this process leads.
 
     async def work(self) -> None:
-        """Reconciles until it is cancelled or drained."""
+        """Reconciles keys until it is cancelled or drained."""
         for reflector in self._reflectors:
             await reflector.listed.wait()
         log.info("reconciling begins")
@@ -204,7 +203,6 @@ class ControllerLoop:
         tasks += [
             asyncio.create_task(one.controller.poll(self._api, self._clock, one.queue.add))
             for one in self._running
-            if isinstance(one.controller, Polls)
         ]
         drained = asyncio.create_task(self._draining.wait())
         try:
@@ -224,11 +222,11 @@ class ControllerLoop:
         await self._events.drain()
 
     def drain(self) -> None:
-        """No key is begun any more; `work` ends when those that were begun have ended."""
+        """Stops taking keys; `work` returns when the keys in flight are reconciled."""
         self._draining.set()
 
     async def _dispatch(self, running: _Running) -> None:
-        """Takes keys, and reconciles a bounded number of them at once."""
+        """Takes keys from the queue, and reconciles a bounded number of them concurrently."""
         name = running.controller.name
         free = asyncio.Semaphore(self._options.workers.get(name, self._options.default_workers))
         while True:
@@ -246,11 +244,12 @@ class ControllerLoop:
         try:
             result = await self._reconcile_once(running, key)
         except asyncio.CancelledError:
-            # This process lost the lease. When it leads again, nobody else may have done the work.
+            # This process lost the lease. No other process may have reconciled the key before this
+            # one leads again.
             queue.add(key)
             raise
         except Exception:
-            # A bug: the key is tried again, and all others go on.
+            # A bug. The key is retried, and all other keys continue.
             log.exception("%s: %s", name, shown_key(key))
             queue.retry(key)
         finally:
@@ -259,11 +258,11 @@ class ControllerLoop:
 
     async def _reconcile_once(self, running: _Running, key: Key) -> str:
         controller, queue = running.controller, running.queue
-        seen = controller.look(key, self.caches, self._clock.unix_ms())
-        if seen is None:
+        observed = controller.observe(key, self.caches, self._clock.unix_ms())
+        if observed is None:
             queue.forget(key)
             return "absent"
-        plan = controller.reconcile(seen)
+        plan = controller.reconcile(observed)
         failure = await self._performer.perform(plan.stages)
         if failure is not None and failure.is_not_leading:
             # The key did not fail, so its delay does not grow.
@@ -274,7 +273,7 @@ class ControllerLoop:
         if failure is None and plan.problem:
             failure = Failure(plan.problem)
         if failure is not None:
-            most = _OUTAGE_SECONDS if failure.is_outage else LONGEST_RETRY.ceiling_seconds
+            most = _OUTAGE_SECONDS if failure.is_outage else RETRY_BACKOFF.ceiling_seconds
             delay = queue.retry(key, failure.retry_after, most)
             is_expected = failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
             log.log(
@@ -293,7 +292,7 @@ class ControllerLoop:
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Runs all; the first one that fails ends the others."""
+    """Runs all coroutines; the first failure cancels the others."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         await asyncio.gather(*tasks)

@@ -1,17 +1,21 @@
-"""The parts of objects that every controller reads.
+"""What all controllers read of an object, and the objects that they create.
 
-A controller declares the fields that it needs as a subclass of `Watched`; other fields are not kept
+A controller declares the fields that it reads as a subclass of `ApiObject`; other fields are not kept
 in memory.
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from pumice.adapters.kubernetes.resources import Resource
+
 Manifest: TypeAlias = dict[str, Any]
+# Namespace and name of an object; the namespace is "" for objects of the whole cluster.
+Key: TypeAlias = tuple[str, str]
 
 
-class OwnerReference(msgspec.Struct, rename="camel", gc=False):
+class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """One owner of an object."""
 
     api_version: str = ""
@@ -21,7 +25,7 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False):
     controller: bool | None = None
 
 
-class Metadata(msgspec.Struct, rename="camel"):
+class Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
     """Names, versions, labels and owners of an object."""
 
     name: str = ""
@@ -36,7 +40,7 @@ class Metadata(msgspec.Struct, rename="camel"):
     owner_references: list[OwnerReference] | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         return self.namespace, self.name
 
     @property
@@ -53,28 +57,52 @@ class Metadata(msgspec.Struct, rename="camel"):
         """The owner that controls the object."""
         return next((one for one in self.owner_references or () if one.controller), None)
 
+    def controller_key(self, resource: Resource) -> Key | None:
+        """The key of the controlling owner; None: it is not of this resource, or there is none."""
+        owner = self.controller()
+        if (
+            owner is None
+            or owner.kind != resource.name
+            or owner.api_version != resource.api_version
+        ):
+            return None
+        return self.namespace, owner.name
 
-class Watched(msgspec.Struct):
-    """An object of a cache. Its values are shared, so nobody may change them."""
+
+class ApiObject(msgspec.Struct):
+    """An object of the API server. Controllers share it through a cache, so nobody may change it."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
-NAMESPACE_SEPARATOR: Final = "/"
+class ConfigMap(ApiObject):
+    """A ConfigMap."""
+
+    data: dict[str, str] | None = None
 
 
-def shown_key(key: tuple[str, str]) -> str:
+def shown_key(key: Key) -> str:
     """`namespace/name`, or the name alone of an object without a namespace."""
-    return NAMESPACE_SEPARATOR.join(part for part in key if part)
+    return "/".join(part for part in key if part)
 
 
-def owner_reference(api_version: str, kind: str, metadata: Metadata) -> Manifest:
-    """The reference that makes an object the controller of another."""
+def owner_reference(resource: Resource, owner: Metadata) -> Manifest:
+    """The reference by which an owner controls an object."""
     return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
+        "apiVersion": resource.api_version,
+        "kind": resource.name,
+        "name": owner.name,
+        "uid": owner.uid,
         "controller": True,
         "blockOwnerDeletion": True,
+    }
+
+
+def new_object(resource: Resource, metadata: Manifest, **content: Any) -> Manifest:
+    """The body of an object that is to be created."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.name,
+        "metadata": metadata,
+        **content,
     }

@@ -1,4 +1,4 @@
-"""A watch that is open only while objects of another watch need it."""
+"""A reflector that watches only while objects of another watch need it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.watches import Change
 
-# How often an open watch is checked for whether it is still needed.
+# Interval between checks whether an open watch is still needed.
 _CHECK_SECONDS: Final = 60.0
 
 
 class OnDemandReflector:
-    """Fills a cache while the watch is needed, and empties the cache otherwise.
+    """Fills a cache while its watch is needed, and empties the cache otherwise.
 
-    The first list is always read, because objects in it may need the watch too.
+    The first list is always read, because its objects may keep the watch open too.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class OnDemandReflector:
         self._needing_listed, self._clock = needing_listed, clock
         self._reflector: Reflector | None = None
         self._wanted = asyncio.Event()
-        needing.listeners.append(self._see)
+        needing.listeners.append(self._on_change)
 
     @property
     def resource(self) -> Resource:
@@ -45,18 +45,18 @@ class OnDemandReflector:
         return "" if self.listed.is_set() else "not listed yet"
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Watches while it is needed, until it is cancelled."""
         while True:
             await self._follow()
             if self._is_needed():
-                # The reflector read events of our own writes after the check and before it ended.
+                # Between the check and its end, the reflector read events that need the watch.
                 continue
             self._cache.begin_list()
             self._cache.end_list("")
             await self._wanted.wait()
 
     async def _follow(self) -> None:
-        """Lists and watches until nothing needs the watch any more."""
+        """Lists and watches until no object needs the watch any more."""
         self._reflector = self._make()
         work = asyncio.create_task(self._reflector.run())
         unneeded = asyncio.create_task(self._until_unneeded(self._reflector))
@@ -79,6 +79,6 @@ class OnDemandReflector:
     def _is_needed(self) -> bool:
         return len(self._needing) > 0 or any(map(self._cache.watch.needs_itself, self._cache))
 
-    def _see(self, change: Change[Any]) -> None:
+    def _on_change(self, change: Change[Any]) -> None:
         if change.new is not None:
             self._wanted.set()

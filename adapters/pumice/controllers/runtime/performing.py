@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -27,47 +27,29 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Write
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.event_queue import EventQueue
-from pumice.controllers.runtime.objects import Manifest
+from pumice.controllers.runtime.objects import ApiObject, Key, Manifest, shown_key
 
 log = logging.getLogger(__name__)
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 # Calls of one plan that are in flight at once.
 MOST_CALLS: Final = 64
-# Timeout of a creation. Webhooks of others may take so long, and a creation that arrives after another
-# process leads does no harm: the name of the object is the same.
+# Timeout of a creation. Admission webhooks may take this long. A creation that arrives after another
+# process leads is harmless, because both processes create an object of the same name.
 CREATE_SECONDS: Final = 30.0
-# Warnings that are remembered, so that they are not repeated.
+# Remembered warnings, which are not repeated.
 MOST_WARNINGS: Final = 1000
 # Reason of the event for a warning of the API server.
 _API_WARNING: Final = "APIWarning"
-# Reason of the answer to the creation of an object that exists.
+# Reason of the API server's answer to the creation of an object that exists.
 _EXISTS: Final = "AlreadyExists"
 
 
-class _AnswerMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The metadata that caches and listeners read."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[Any] | None = None
-
-
-class _Answer(msgspec.Struct):
+class _Answer(ApiObject):
     kind: str = ""
-    metadata: _AnswerMetadata = msgspec.field(default_factory=_AnswerMetadata)
 
 
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
-
-CachesOfResource: TypeAlias = Mapping[Resource, Sequence[ObjectCache[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,36 +57,36 @@ class Failure:
     """Why an act failed."""
 
     text: str
-    # Whether somebody else changed the object meanwhile, so that the next attempt sees a newer one.
+    # Whether another client changed the object in between, so that a retry with the new object may succeed.
     is_conflict: bool = False
-    # How long the API server asks to wait.
+    # The delay in seconds that the API server asks for.
     retry_after: float = 0.0
-    # Whether the API server could not be reached, or could not answer.
+    # Whether the API server was unreachable, or unable to answer.
     is_outage: bool = False
-    # Whether the call was not made, because this process does not lead.
+    # Whether the call was not made because this process does not lead.
     is_not_leading: bool = False
 
 
 class Performer:
-    """Performs acts and puts their results into the caches."""
+    """Performs acts, and puts their results into the caches."""
 
     def __init__(
         self,
         api: ApiSession,
-        caches: CachesOfResource,
+        caches: Mapping[Resource, Sequence[ObjectCache[Any]]],
         events: EventQueue,
         metrics: Metrics,
         fence: Fence,
         seconds: float,
     ) -> None:
-        # Called with the body of every object that was created, and with its metadata.
+        # Called with the body and the metadata of every created object that a cache holds.
         self.on_created: Callable[[Manifest, Manifest], None] = _ignore
         self._api, self._caches, self._events = api, caches, events
         self._metrics, self._fence, self._seconds = metrics, fence, seconds
         self._warned: OrderedDict[Emit, None] = OrderedDict()
 
     async def perform(self, stages: Iterable[Sequence[Act]]) -> Failure | None:
-        """Performs stages until one fails; returns a failure of that stage, or None."""
+        """Performs stages until one fails. Returns the failure, or None."""
         for stage in stages:
             writes = [act for act in stage if not isinstance(act, Emit)]
             failure = await self._write_all(writes)
@@ -124,7 +106,7 @@ class Performer:
         return _worst(await asyncio.gather(*workers))
 
     async def _write_some(self, waiting: Iterator[Write]) -> Failure | None:
-        """Takes acts until none is left; the others go on after a failure."""
+        """One of several workers that share an iterator; a failure does not stop the other workers."""
         return _worst([await self._write(act) for act in waiting])
 
     async def _write(self, act: Write) -> Failure | None:
@@ -135,7 +117,7 @@ class Performer:
         except NotLeadingError as error:
             return Failure(one_line(error), is_not_leading=True)
         except NamespaceTerminatingError:
-            # All objects of the namespace are about to be deleted.
+            # All objects of the namespace will be deleted, so the act is not needed any more.
             self._metrics.count("acts", verb=verb, resource=resource, result="terminating")
             return None
         except KubernetesError as error:
@@ -144,22 +126,21 @@ class Performer:
             self._metrics.count("acts", verb=verb, resource=resource, result=result)
             if not is_conflict:
                 self._report(act, error)
-            text = f"{verb} of {act.resource.name} {_name(act)}: {one_line(error)}"
+            text = f"{verb} {act.resource.name} {_name(act)}: {one_line(error)}"
             wait = error.retry_after if isinstance(error, ApiError) else 0.0
             return Failure(text, is_conflict, wait, _is_outage(error))
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create):
-            return await self._meet_existing(act)
+            return await self._handle_existing(act)
         return None
 
     def _report(self, act: Write, error: KubernetesError) -> None:
+        """Emits the event of an act that the API server refused."""
         if act.on_refusal is not None and isinstance(error, ApiError) and not error.is_transient:
-            about = act.on_refusal
-            message = f"{about.message}: {one_line(error)}"
-            self._events.put(Emit(about.about, about.reason, message, warning=True))
+            self._events.put(_refusal(act.on_refusal, one_line(error)))
 
     def _warn(self, act: Create, text: str) -> None:
-        """Passes a warning of the API server on, once for all objects of one owner."""
+        """Emits a warning of the API server, once for all objects of one owner."""
         if act.on_refusal is None:
             return
         message = f"{act.resource.name}: {text}"
@@ -175,7 +156,7 @@ class Performer:
         self._events.put(event)
 
     async def _call(self, act: Write) -> str:
-        """The result in a word; "" for one that took effect. Raises KubernetesError."""
+        """The result in a word; "": the act took effect. Raises KubernetesError."""
         match act:
             case Create():
                 return await self._create(act)
@@ -200,57 +181,52 @@ class Performer:
         except ApiError as error:
             if error.status == CONFLICT and error.reason == _EXISTS:
                 return "exists"
-            # Among others, a quota that was changed at the same moment.
             raise
         caches = self._caches.get(act.resource)
         metadata = _metadata(answer) if caches else None
         if caches and metadata is not None:
-            made = {**body, "metadata": metadata}
             for cache in caches:
                 if act.reads_back:
                     cache.assume(answer)
                 else:
-                    cache.assume_created(made)
+                    cache.assume_created({**body, "metadata": metadata})
             self.on_created(body, metadata)
         return ""
 
-    async def _meet_existing(self, act: Create) -> Failure | None:
-        """Decides by its owner whether an object that exists already is the one that is wanted."""
+    async def _handle_existing(self, act: Create) -> Failure | None:
+        """Decides by the owner whether an existing object is the desired one."""
         metadata = act.body["metadata"]
-        wanted, held = _controller(metadata), None
-        if wanted:
+        desired_owner, existing = _controller(metadata), None
+        if desired_owner:
             try:
-                held = await self._held(act.resource, metadata)
+                existing = await self._read(act.resource, _key(act))
             except KubernetesError as error:
                 self._report(act, error)
-                return Failure(f"get of {act.resource.name} {_name(act)}: {one_line(error)}")
-            if held is None:
+                return Failure(f"get {act.resource.name} {_name(act)}: {one_line(error)}")
+            if existing is None:
                 return Failure(f"{act.resource.name} {_name(act)} was deleted", is_conflict=True)
-        owner = _controller(held or {})
-        if held is not None and owner.get("uid") == wanted["uid"]:
-            # The answer to its creation was lost, or another process made it.
-            return await self._take_over(act, held)
-        is_earlier = bool(owner) and _without_uid(owner) == _without_uid(wanted)
+        owner = _controller(existing or {})
+        if existing is not None and owner.get("uid") == desired_owner["uid"]:
+            # The answer to its creation was lost, or another process created it.
+            return await self._take_over(act, existing)
+        is_earlier = bool(owner) and _without_uid(owner) == _without_uid(desired_owner)
         text = f"{act.resource.name} {_name(act)} exists already"
         if owner:
             earlier = "an earlier " if is_earlier else ""
             text += f" and belongs to {earlier}{owner.get('kind')} {owner.get('name')}"
         if act.on_refusal is not None and (owner or not act.may_exist):
-            # The creation is tried again until the object is gone, and nothing changes meanwhile.
-            about = act.on_refusal
-            self._put_once(
-                Emit(about.about, about.reason, f"{about.message}: {text}", warning=True)
-            )
+            # The creation is retried until the object is gone, so one event is enough.
+            self._put_once(_refusal(act.on_refusal, text))
         if act.may_exist and not is_earlier:
             return None
         return Failure(text, is_conflict=is_earlier)
 
-    async def _held(self, resource: Resource, metadata: Manifest) -> Manifest | None:
-        """The metadata of an object, which is put into the caches; None: it is gone.
+    async def _read(self, resource: Resource, key: Key) -> Manifest | None:
+        """The metadata of an object; None: it does not exist. Updates the caches.
 
         Raises KubernetesError.
         """
-        path = resource.path(metadata.get("namespace", ""), metadata["name"])
+        path = resource.path(*key)
         is_cached = bool(self._caches.get(resource))
         accept = JSON if is_cached else METADATA_ONLY
         try:
@@ -263,13 +239,12 @@ class Performer:
             self._assume(resource, answer)
         return _metadata(answer)
 
-    async def _take_over(self, act: Create, held: Manifest) -> Failure | None:
+    async def _take_over(self, act: Create, existing: Manifest) -> Failure | None:
         labels = act.body["metadata"].get("labels") or {}
-        if not act.takes_over or labels.items() <= (held.get("labels") or {}).items():
+        if not act.takes_over or labels.items() <= (existing.get("labels") or {}).items():
             return None
         body = {"metadata": {"labels": labels}, "data": act.body.get("data")}
-        namespace, name = held.get("namespace", ""), held["name"]
-        return await self._write(Patch(act.resource, namespace, name, held["uid"], body))
+        return await self._write(Patch(act.resource, *_key(act), existing["uid"], body))
 
     async def _patch(self, act: Patch) -> str:
         body: Any = act.body
@@ -300,14 +275,15 @@ class Performer:
     async def _delete(self, act: Delete) -> str:
         uid = act.uid
         if act.owner_uid:
-            named = {"namespace": act.namespace, "name": act.name}
-            held = await self._held(act.resource, named)
-            if held is None or _controller(held).get("uid") != act.owner_uid:
-                return "gone" if held is None else "foreign"
-            uid = held["uid"]
-        options: dict[str, Any] = {"propagationPolicy": act.propagation}
-        wanted = {"uid": uid, "resourceVersion": act.version}
-        options["preconditions"] = {name: text for name, text in wanted.items() if text}
+            existing = await self._read(act.resource, _key(act))
+            if existing is None or _controller(existing).get("uid") != act.owner_uid:
+                return "gone" if existing is None else "foreign"
+            uid = existing["uid"]
+        preconditions = {"uid": uid, "resourceVersion": act.version}
+        options = {
+            "propagationPolicy": act.propagation,
+            "preconditions": {name: text for name, text in preconditions.items() if text},
+        }
         try:
             answer = await self._api.call(
                 "DELETE",
@@ -347,6 +323,10 @@ def _worst(failures: Iterable[Failure | None]) -> Failure | None:
     return replace(first, retry_after=max(failure.retry_after for failure in found))
 
 
+def _refusal(event: Emit, text: str) -> Emit:
+    return replace(event, message=f"{event.message}: {text}", warning=True)
+
+
 def _is_outage(error: KubernetesError) -> bool:
     if isinstance(error, ApiError):
         return error.is_transient
@@ -354,20 +334,22 @@ def _is_outage(error: KubernetesError) -> bool:
 
 
 def _ignore(body: Manifest, metadata: Manifest) -> None:
-    """The listener for created objects, until there is one."""
+    """The default listener for created objects."""
+
+
+def _key(act: Write) -> Key:
+    if isinstance(act, Create):
+        metadata = act.body["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+    return act.namespace, act.name
 
 
 def _name(act: Write) -> str:
-    if isinstance(act, Create):
-        metadata = act.body["metadata"]
-        namespace, name = metadata.get("namespace", ""), metadata["name"]
-    else:
-        namespace, name = act.namespace, act.name
-    return f"{namespace}/{name}" if namespace else str(name)
+    return shown_key(_key(act))
 
 
 def _controller(metadata: Manifest) -> Manifest:
-    """The owner that controls an object; empty: none."""
+    """The owner that controls an object; empty: there is none."""
     owners = metadata.get("ownerReferences") or ()
     return next((one for one in owners if one.get("controller")), {})
 
@@ -377,7 +359,7 @@ def _without_uid(owner: Manifest) -> tuple[Any, ...]:
 
 
 def _metadata(answer: bytes) -> dict[str, Any] | None:
-    """The metadata of an answer, if it is an object; without managed fields, which are long."""
+    """The metadata that caches read, if the answer is an object; None: it is a Status."""
     try:
         found = _ANSWER.decode(answer)
     except UNREADABLE:

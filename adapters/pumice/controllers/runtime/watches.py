@@ -1,4 +1,4 @@
-"""What controllers watch: resources with selectors, the fields that are kept, and indexes."""
+"""The watches of controllers: a resource with selectors, the type of its objects, and indexes."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,47 +8,42 @@ import msgspec
 
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
-from pumice.controllers.runtime.objects import Watched
+from pumice.controllers.runtime.objects import ApiObject
 
-W = TypeVar("W", bound=Watched)
+W = TypeVar("W", bound=ApiObject)
 
 IndexFunction = Callable[[Any], Iterable[Hashable]]
 
 
-def by_owner(seen: Watched) -> Iterable[str]:
-    """Indexes objects by the uid of their controller."""
-    owner = seen.metadata.controller()
+def by_owner(obj: ApiObject) -> Iterable[str]:
+    """Indexes objects by the uid of their controlling owner."""
+    owner = obj.metadata.controller()
     return (owner.uid,) if owner is not None else ()
 
 
-def by_label(name: str) -> IndexFunction:
-    """Indexes objects by namespace and value of a label."""
-
-    def values(seen: Watched) -> Iterable[tuple[str, str]]:
-        value = seen.metadata.label(name)
-        return ((seen.metadata.namespace, value),) if value else ()
-
-    return values
+def by_namespace(obj: ApiObject) -> Iterable[str]:
+    """Indexes objects by their namespace."""
+    return (obj.metadata.namespace,)
 
 
-def _never(seen: Watched) -> bool:
+def _never(obj: ApiObject) -> bool:
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[W]):
-    """One watch. Controllers that declare the same resource, type and selectors share its cache."""
+    """One watch. Controllers that declare equal resources, types and selectors share one cache."""
 
     resource: Resource
     type: type[W]
-    # A key, key=value, or !key for its absence; several are separated by commas.
+    # Terms `key`, `key=value` or `!key`, separated by commas.
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict, compare=False)
     # The watch is open only while this other watch has objects; None: it is always open.
     needed_by: "Watch[Any] | None" = field(default=None, compare=False)
-    # Objects of this watch that need it, even when the other watch has none.
+    # Whether an object of this watch keeps it open, even if the other watch has no objects.
     needs_itself: Callable[[Any], bool] = field(default=_never, compare=False)
 
     @property
@@ -59,31 +54,31 @@ class Watch(Generic[W]):
         return msgspec.json.Decoder(self.type)
 
     def selects(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is surely selected; fields are not compared."""
+        """Whether the watch selects an object with these labels; False if fields decide too."""
         if self.field_selector:
             return False
-        held = labels or {}
+        given = labels or {}
         for term in filter(None, self.label_selector.split(",")):
             key, equals, value = term.removeprefix("!").partition("=")
             if term.startswith("!"):
-                if key in held:
+                if key in given:
                     return False
-            elif key not in held or (equals and held[key] != value):
+            elif key not in given or (equals and given[key] != value):
                 return False
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[W]):
-    """One change of a cache. A created object has no old state, a deleted one no new state."""
+    """One change in a cache. A created object has no old state, a deleted object no new state."""
 
     watch: Watch[W]
     old: W | None
     new: W | None
 
     @property
-    def seen(self) -> W:
-        """The newest known state."""
+    def latest(self) -> W:
+        """The new state, or the last one of a deleted object."""
         found = self.new if self.new is not None else self.old
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""The configuration of the sharding controller: a ConfigMap, or flags without one."""
+"""The configuration of the sharding controller, from a ConfigMap or else from flags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class SchedulerPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Schedulers in the order in which they choose, and when they choose again."""
+    """Schedulers in the order in which they choose nodes, and when they choose again."""
 
     schedulers: tuple[SchedulerPolicies, ...] = ()
-    # None: as the flags say.
+    # None: the flag decides.
     period_seconds: float | None = None
     follows_nodes: bool | None = None
 
@@ -46,10 +46,8 @@ def read(text: str) -> Configuration:
         found: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{KEY} is invalid YAML: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("schedulerConfigs"), list):
-        raise ValueError(f"{KEY} needs a list schedulerConfigs with at least one entry")
-    configs = found["schedulerConfigs"]
-    if not configs:
+    configs = found.get("schedulerConfigs") if isinstance(found, dict) else None
+    if not isinstance(configs, list) or not configs:
         raise ValueError(f"{KEY} needs a list schedulerConfigs with at least one entry")
     schedulers = tuple(_scheduler(number, one) for number, one in enumerate(configs))
     follows = found.get("enableNodeEventTrigger")
@@ -70,7 +68,7 @@ def _period(text: Any) -> float | None:
 def _distinct(schedulers: tuple[SchedulerPolicies, ...]) -> tuple[SchedulerPolicies, ...]:
     names = [one.name for one in schedulers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"schedulerConfigs: {', '.join(twice)} is there twice")
+        raise ValueError(f"schedulerConfigs: {', '.join(twice)} is listed twice")
     return schedulers
 
 
@@ -86,7 +84,7 @@ def _scheduler(number: int, given: Any) -> SchedulerPolicies:
 
 
 def _policies(given: Mapping[str, Any]) -> list[Weighted]:
-    """The policies of a scheduler; older fields stand for policies."""
+    """The policies of a scheduler. Older fields are equivalent to policies."""
     chain = given.get("policies") or []
     if not isinstance(chain, list) or not all(isinstance(one, Mapping) for one in chain):
         raise ValueError("policies is not a list of policies")
@@ -111,7 +109,7 @@ def _weighted(given: Mapping[str, Any]) -> Weighted:
     arguments = given.get("arguments") or {}
     if not given.get("name") or not isinstance(arguments, Mapping):
         raise ValueError("a policy needs a name, and arguments by name")
-    # Volcano takes a weight of 0 for one that is not given.
+    # As in Volcano, a weight of 0 means the default.
     return Weighted(policy(str(given["name"]), arguments), weight or 1)
 
 
@@ -122,7 +120,7 @@ def read_flags(texts: Sequence[str]) -> Configuration:
 
 def _flag(text: str) -> SchedulerPolicies:
     parts = text.split(":")
-    low, high, prefers, least, most = (
+    low, high, prefers, min_nodes, max_nodes = (
         (
             _utilization(parts[2]),
             _utilization(parts[3]),
@@ -133,7 +131,7 @@ def _flag(text: str) -> SchedulerPolicies:
         if len(parts) == _FLAG_PARTS
         else (None,) * 5
     )
-    if low is None or high is None or prefers is None or least is None or most is None:
+    if low is None or high is None or prefers is None or min_nodes is None or max_nodes is None:
         raise ValueError(
             f"--scheduler-configs: {text!r}; allowed:"
             " name:type:min_util:max_util:prefer_warmup:min_nodes:max_nodes"
@@ -143,8 +141,8 @@ def _flag(text: str) -> SchedulerPolicies:
         "cpuUtilizationMin": low,
         "cpuUtilizationMax": high,
         "preferWarmupNodes": prefers,
-        "minNodes": least,
-        "maxNodes": most,
+        "minNodes": min_nodes,
+        "maxNodes": max_nodes,
     }
     try:
         return _scheduler(0, given)

@@ -1,4 +1,4 @@
-"""The watches of the sharding controller, and the load of nodes that it keeps."""
+"""The watches of the sharding controller, and what it observes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -6,18 +6,19 @@ from typing import Any, Final
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS, NODE_SHARDS, NODES, PODS
 from pumice.controllers.runtime.acts import Plan, Reference
-from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.controller import Caches, Controller
+from pumice.controllers.runtime.objects import ConfigMap, Key
 from pumice.controllers.runtime.watches import Change, Watch
 from pumice.controllers.sharding.configuration import KEY, Configuration, read, read_flags
 from pumice.controllers.sharding.policies import NodeFacts
-from pumice.controllers.sharding.reconcile import Seen, reconcile
-from pumice.controllers.sharding.types import Node, NodeShard, Pod, ShardingConfigMap
+from pumice.controllers.sharding.reconcile import Observed, reconcile
+from pumice.controllers.sharding.types import Node, NodeShard, Pod
 
-# All NodeShards are reconciled together.
+# The only key: all NodeShards are reconciled together.
 _ALL: Final[Key] = ("", "shards")
-# Changes of nodes within this time are answered together.
+# Shortest time between two divisions of the nodes.
 TOGETHER_MS: Final = 200
-# The nodes are divided before the period ends when the load of one moved by more.
+# The nodes are divided before the period ends if the requested share of a node changed by more.
 MOVED_SHARE: Final = 0.5
 
 WATCHED_SHARDS: Final = Watch(NODE_SHARDS, NodeShard)
@@ -29,40 +30,36 @@ WATCHED_PODS: Final = Watch(
 )
 
 
-class ShardingController:
-    """Divides the nodes among schedulers, by the CPU that pods request on them."""
+class ShardingController(Controller[Observed]):
+    """Divides the nodes among schedulers, by the CPU that pods request on the nodes."""
 
     name = "sharding-controller"
 
     def __init__(self, options: ControllerOptions) -> None:
-        given = options.sharding
-        self._map = (given.namespace, given.name)
-        self._given = given
-        self._configuration = read_flags(given.schedulers)
-        # The text that was read last, and what is wrong with it.
+        flags = self._flags = options.sharding
+        self._configuration = read_flags(flags.schedulers)
+        # The text of the ConfigMap that was read last, and what is wrong with it.
         self._text: str | None = None
         self._problem = ""
+        self._config_map_key = (flags.namespace, flags.name)
         self._watched_map = Watch(
-            CONFIG_MAPS, ShardingConfigMap, field_selector=f"metadata.name={given.name}"
+            CONFIG_MAPS, ConfigMap, field_selector=f"metadata.name={flags.name}"
         )
-        # Requested CPU and memory, and the number of pods, by node.
+        watches: tuple[Watch[Any], ...] = (WATCHED_SHARDS, WATCHED_NODES, WATCHED_PODS)
+        self.watches: Sequence[Watch[Any]] = (
+            (*watches, self._watched_map) if flags.name else watches
+        )
+        # Requested CPU and memory, and the number of pods, of each node.
         self._requested: dict[str, tuple[int, int, int]] = {}
-        # Shares of CPU and memory by node, when the nodes were last divided.
+        # Requested shares of CPU and memory of each node, when the nodes were last divided.
         self._divided: dict[str, tuple[float, float]] = {}
         self._divided_ms: int | None = None
 
-    @property
-    def watches(self) -> Sequence[Watch[Any]]:
-        watches: tuple[Watch[Any], ...] = (WATCHED_SHARDS, WATCHED_NODES, WATCHED_PODS)
-        return (*watches, self._watched_map) if self._given.name else watches
-
-    # Keys.
-
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_PODS:
-            is_due = self._see_pod(change, caches)
+            is_due = self._add_pod(change, caches)
         elif change.watch == WATCHED_NODES:
-            is_due = self._follows_nodes and _is_other_node(change)
+            is_due = self._follows_nodes and _node_changed(change)
         elif change.watch == WATCHED_SHARDS:
             is_due = (
                 change.old is None
@@ -70,16 +67,16 @@ class ShardingController:
                 or change.old.spec.nodes_desired != change.new.spec.nodes_desired
             )
         else:
-            is_due = change.seen.metadata.key == self._map
+            is_due = change.latest.metadata.key == self._config_map_key
         return (_ALL,) if is_due or self._divided_ms is None else ()
 
     @property
     def _follows_nodes(self) -> bool:
-        own = self._configuration.follows_nodes
-        return self._given.follows_nodes if own is None else own
+        configured = self._configuration.follows_nodes
+        return self._flags.follows_nodes if configured is None else configured
 
-    def _see_pod(self, change: Change[Pod], caches: Caches) -> bool:
-        """Adds up the requests of a node's pods; returns whether the load of a node has moved far."""
+    def _add_pod(self, change: Change[Pod], caches: Caches) -> bool:
+        """Adjusts the requests on the pod's node. Returns whether its requested share has changed much."""
         nodes = []
         for pod, sign in ((change.old, -1), (change.new, 1)):
             if pod is not None and pod.spec.node_name:
@@ -90,12 +87,10 @@ class ShardingController:
         return any(self._has_moved(name, caches) for name in nodes)
 
     def _add(self, node: str, cpu: int, memory: int, sign: int) -> None:
-        held = self._requested.get(node, (0, 0, 0))
-        count = held[2] + sign
+        old_cpu, old_memory, old_count = self._requested.pop(node, (0, 0, 0))
+        count = old_count + sign
         if count:
-            self._requested[node] = (held[0] + sign * cpu, held[1] + sign * memory, count)
-        else:
-            self._requested.pop(node, None)
+            self._requested[node] = (old_cpu + sign * cpu, old_memory + sign * memory, count)
 
     def _has_moved(self, name: str, caches: Caches) -> bool:
         node = caches[WATCHED_NODES].get("", name)
@@ -108,23 +103,22 @@ class ShardingController:
         return any(abs(a - b) > MOVED_SHARE for a, b in zip(now, before, strict=True))
 
     def _shares(self, node: Node) -> tuple[float, float]:
-        """Requested shares of CPU and memory, at most 1 each."""
+        """The requested shares of CPU and memory, at most 1 each."""
         capacity = node.status.capacity.nanos
         cpu, memory, _ = self._requested.get(node.metadata.name, (0, 0, 0))
         return _share(cpu, capacity[0]), _share(memory, capacity[1])
 
-    # Looking.
-
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         is_new = self._read(caches)
         wait_ms = 0 if self._divided_ms is None else self._divided_ms + TOGETHER_MS - now_ms
         if not is_new and 0 < wait_ms <= TOGETHER_MS:
-            return Seen(self._configuration, (), {}, 0.0, wait_ms / 1000)
+            return Observed(self._configuration, (), {}, 0.0, wait_ms / 1000)
         nodes = [one for one in caches[WATCHED_NODES] if not one.metadata.is_terminating]
         self._divided = {one.metadata.name: self._shares(one) for one in nodes}
         self._divided_ms = now_ms
-        own = self._configuration.period_seconds
-        return Seen(
+        configured = self._configuration.period_seconds
+        config_map = self._config_map(caches)
+        return Observed(
             self._configuration,
             [
                 NodeFacts(name, self._divided[name][0], one.metadata.labels or {})
@@ -132,19 +126,20 @@ class ShardingController:
                 for name in (one.metadata.name,)
             ],
             {one.metadata.name: one for one in caches[WATCHED_SHARDS]},
-            self._given.period_seconds if own is None else own,
+            self._flags.period_seconds if configured is None else configured,
             problem=self._problem if is_new else "",
-            about=Reference(CONFIG_MAPS, *self._map, self._uid(caches)),
+            about=Reference.of(CONFIG_MAPS, config_map.metadata) if config_map else None,
         )
 
-    def _uid(self, caches: Caches) -> str:
-        held = caches[self._watched_map].get(*self._map) if self._given.name else None
-        return held.metadata.uid if held is not None else ""
+    def _config_map(self, caches: Caches) -> ConfigMap | None:
+        if not self._flags.name:
+            return None
+        return caches[self._watched_map].get(*self._config_map_key)
 
     def _read(self, caches: Caches) -> bool:
-        """Reads the ConfigMap if it changed. A wrong one, or none, leaves the last one in force."""
-        held = caches[self._watched_map].get(*self._map) if self._given.name else None
-        text = None if held is None else (held.data or {}).get(KEY, "")
+        """Reads the ConfigMap if it changed. Without a valid one, the last configuration stays in use."""
+        config_map = self._config_map(caches)
+        text = None if config_map is None else (config_map.data or {}).get(KEY, "")
         if text is None or text == self._text:
             return False
         is_first, self._text = self._text is None, text
@@ -153,19 +148,20 @@ class ShardingController:
         except ValueError as error:
             self._problem = str(error)
             if is_first:
-                # The flags would take nodes from schedulers of the wrong configuration.
+                # The schedulers of the flags may differ from those of the invalid configuration.
                 self._configuration = Configuration()
         return True
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
+    def reconcile(self, observed: Observed) -> Plan:
+        return reconcile(observed)
 
 
 def _share(requested: int, capacity: int) -> float:
     return min(1.0, requested / capacity) if capacity > 0 else 0.0
 
 
-def _is_other_node(change: Change[Node]) -> bool:
+def _node_changed(change: Change[Node]) -> bool:
+    """Whether a node was added or deleted, or changed in a way that a policy may consider."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True

@@ -1,9 +1,9 @@
-"""Policies that choose the nodes of a scheduler: which may be taken, in which order, and how many."""
+"""Policies that select the nodes of a scheduler: which nodes, in which order, and how many."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 DEFAULT_POLICY: Final = "allocation-rate"
 NODE_LIMIT: Final = "node-limit"
@@ -14,26 +14,31 @@ _WARMUP_VALUE: Final = "true"
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node, and the share of its CPU that pods request, from 0 to 1."""
+    """What policies know about a node; `cpu_utilization` is the requested share of its CPU, from 0 to 1."""
 
     name: str
     cpu_utilization: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Policy(Protocol):
-    """One policy of a scheduler."""
+class Policy:
+    """One policy of a scheduler. By default it accepts all nodes, without a preference or a limit."""
 
-    def accepts(self, node: NodeFacts) -> bool: ...
+    __slots__ = ()
 
-    def score(self, node: NodeFacts) -> float: ...
+    def accepts(self, node: NodeFacts) -> bool:
+        return True
 
-    def limited(self, nodes: Sequence[NodeFacts]) -> Sequence[NodeFacts]: ...
+    def score(self, node: NodeFacts) -> float:
+        return 0.0
+
+    def limited(self, nodes: Sequence[NodeFacts]) -> Sequence[NodeFacts]:
+        return nodes
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationRate:
-    """Takes nodes whose requested CPU is in a range; the fuller ones first."""
+class AllocationRate(Policy):
+    """Accepts nodes whose requested share of CPU is in a range, and prefers fuller nodes."""
 
     low: float = 0.0
     high: float = 1.0
@@ -47,47 +52,32 @@ class AllocationRate:
         score = (_rounded(node.cpu_utilization) - self.low) / (self.high - self.low)
         return min(1.0, max(0.0, score))
 
-    def limited(self, nodes: Sequence[NodeFacts]) -> Sequence[NodeFacts]:
-        return nodes
-
 
 @dataclass(frozen=True, slots=True)
-class Warmup:
+class Warmup(Policy):
     """Prefers nodes with a label."""
 
     label: str = _WARMUP_LABEL
     value: str = _WARMUP_VALUE
 
-    def accepts(self, node: NodeFacts) -> bool:
-        return True
-
     def score(self, node: NodeFacts) -> float:
         return 1.0 if node.labels.get(self.label) == self.value else 0.0
 
-    def limited(self, nodes: Sequence[NodeFacts]) -> Sequence[NodeFacts]:
-        return nodes
-
 
 @dataclass(frozen=True, slots=True)
-class NodeLimit:
-    """Takes a limited number of nodes; fewer than the least are taken if there are no more."""
+class NodeLimit(Policy):
+    """Limits the number of nodes. There may be fewer than the minimum."""
 
-    least: int = 0
+    min_nodes: int = 0
     # 0: no limit.
-    most: int = 0
-
-    def accepts(self, node: NodeFacts) -> bool:
-        return True
-
-    def score(self, node: NodeFacts) -> float:
-        return 0.0
+    max_nodes: int = 0
 
     def limited(self, nodes: Sequence[NodeFacts]) -> Sequence[NodeFacts]:
-        return nodes[: self.most] if self.most else nodes
+        return nodes[: self.max_nodes] if self.max_nodes else nodes
 
 
 def _rounded(share: float) -> float:
-    """Two decimal places, as Volcano compares them."""
+    """Rounds to two decimal places, as Volcano does."""
     return math.floor(share * 100 + 0.5) / 100
 
 
@@ -99,7 +89,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def policy(name: str, arguments: Mapping[str, Any]) -> Policy:
-    """The policy of a name. Raises ValueError."""
+    """The policy with this name. Raises ValueError."""
     if name not in ARGUMENTS:
         raise ValueError(f"unknown policy {name!r}; allowed: {', '.join(sorted(ARGUMENTS))}")
     for key in arguments:
@@ -121,10 +111,10 @@ def policy(name: str, arguments: Mapping[str, Any]) -> Policy:
         if not label:
             raise ValueError(f"policy {name}: warmupLabel is empty")
         return Warmup(label, str(arguments.get("warmupLabelValue", _WARMUP_VALUE)))
-    least, most = _count(arguments, "minNodes"), _count(arguments, "maxNodes")
-    if 0 < most < least:
-        raise ValueError(f"policy {name}: maxNodes {most} is below minNodes {least}")
-    return NodeLimit(least, max(0, most))
+    min_nodes, max_nodes = _count(arguments, "minNodes"), _count(arguments, "maxNodes")
+    if 0 < max_nodes < min_nodes:
+        raise ValueError(f"policy {name}: maxNodes {max_nodes} is below minNodes {min_nodes}")
+    return NodeLimit(min_nodes, max(0, max_nodes))
 
 
 def _number(arguments: Mapping[str, Any], key: str, default: float) -> float:

@@ -1,54 +1,55 @@
-"""Which scheduler has which nodes, and the writes that make it so.
+"""Divides the nodes among schedulers, and writes their NodeShards.
 
-Schedulers choose in the order of the configuration; a node belongs to one of them at most. Writes
-come in two stages, so that a node that moves is at no time in two NodeShards.
+Schedulers choose nodes in the order of the configuration; a node belongs to at most one scheduler.
+There are two stages of writes, so that a node that moves is never in two NodeShards.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from pumice.controllers.resources import CONFIG_MAPS, NODE_SHARDS
+from pumice.controllers.resources import NODE_SHARDS
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Plan, Reference
+from pumice.controllers.runtime.objects import new_object
 from pumice.controllers.sharding.configuration import Configuration, SchedulerPolicies
 from pumice.controllers.sharding.policies import NodeFacts
 from pumice.controllers.sharding.types import NodeShard
 
-# NodeShards stay as they are while fewer than this part of their nodes would be exchanged.
+# NodeShards stay unchanged while less than a tenth of their nodes would be exchanged.
 EXCHANGED_PART: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The configuration in force, the nodes, and the NodeShards that there are."""
+class Observed:
+    """The current configuration, the nodes, and the existing NodeShards."""
 
     configuration: Configuration
     nodes: Sequence[NodeFacts]
     shards: Mapping[str, NodeShard]
     period_seconds: float
-    # Too early: the nodes are divided again after this time.
+    # The nodes were divided just now, and are divided again after this time; 0: now.
     wait_seconds: float = 0.0
-    # A configuration that cannot be used, if it is new, and the ConfigMap that has it.
+    # What is wrong with the configuration, if it is new, and the ConfigMap that has it.
     problem: str = ""
-    about: Reference = field(default_factory=lambda: Reference(CONFIG_MAPS, "", "", ""))
+    about: Reference | None = None
 
 
-def reconcile(seen: Seen) -> Plan:
-    """Divides the nodes. Without a valid configuration, NodeShards stay as they are."""
-    if seen.wait_seconds > 0:
-        return Plan(again_seconds=seen.wait_seconds)
+def reconcile(observed: Observed) -> Plan:
+    """Divides the nodes. Without a valid configuration, NodeShards stay unchanged."""
+    if observed.wait_seconds > 0:
+        return Plan(again_seconds=observed.wait_seconds)
     events: list[Act] = []
-    if seen.problem:
-        text = f"{seen.problem}; the configuration before it stays in force"
-        events.append(Emit(seen.about, "InvalidConfiguration", text, warning=True))
-    stages: list[Sequence[Act]] = [events]
-    if seen.configuration.schedulers:
-        stages += _writes(seen, divided(seen.configuration, seen.nodes))
-    return Plan(tuple(tuple(stage) for stage in stages if stage), again_seconds=seen.period_seconds)
+    if observed.problem and observed.about is not None:
+        text = f"{observed.problem}; the last valid configuration stays in use"
+        events.append(Emit(observed.about, "InvalidConfiguration", text, warning=True))
+    writes: list[Sequence[Act]] = []
+    if observed.configuration.schedulers:
+        writes = _writes(observed, divided(observed.configuration, observed.nodes))
+    return Plan.of(events, *writes, again_seconds=observed.period_seconds)
 
 
 def divided(configuration: Configuration, nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
-    """Names of nodes by scheduler, the best of each first."""
+    """The names of the nodes of each scheduler, in the order of their scores."""
     found: dict[str, list[str]] = {}
     free = sorted(nodes, key=lambda node: node.name)
     for scheduler in configuration.schedulers:
@@ -73,30 +74,33 @@ def _chosen(scheduler: SchedulerPolicies, free: Sequence[NodeFacts]) -> Sequence
     return found
 
 
-def _writes(seen: Seen, wanted: Mapping[str, list[str]]) -> list[Sequence[Act]]:
+def _writes(observed: Observed, desired: Mapping[str, list[str]]) -> list[Sequence[Act]]:
+    """The stages of writes: in the first one, NodeShards lose nodes that move to another NodeShard."""
     shards = {
-        name: shard for name, shard in seen.shards.items() if not shard.metadata.is_terminating
+        name: shard for name, shard in observed.shards.items() if not shard.metadata.is_terminating
     }
-    leftover: list[Act] = [
-        Delete(NODE_SHARDS, "", name, shard.metadata.uid)
+    removals: list[Act] = [
+        Delete.of(NODE_SHARDS, shard.metadata)
         for name, shard in sorted(shards.items())
-        if name not in wanted
+        if name not in desired
     ]
-    if not any(_differs(shards.get(name), nodes) for name, nodes in wanted.items()):
-        return [leftover]
+    if not any(_differs(shards.get(name), nodes) for name, nodes in desired.items()):
+        return [removals]
     holder = {node: name for name, shard in shards.items() for node in shard.nodes}
     first: list[Act] = []
     second: list[Act] = []
-    for name, nodes in wanted.items():
+    for name, nodes in desired.items():
         shard = shards.get(name)
-        held = [] if shard is None else shard.nodes
-        kept = [node for node in nodes if holder.get(node, name) == name]
-        if set(held) - set(nodes) and set(kept) != set(nodes):
-            first.append(_write(name, shard, kept))
+        current = set() if shard is None else set(shard.nodes)
+        # Nodes that no other NodeShard has.
+        free = [node for node in nodes if holder.get(node, name) == name]
+        takes_nodes = len(free) < len(nodes)
+        if takes_nodes and current - set(nodes):
+            first.append(_write(name, shard, free))
             second.append(_write(name, shard, nodes))
-        elif shard is None or set(held) != set(nodes):
-            (second if set(kept) != set(nodes) else first).append(_write(name, shard, nodes))
-    return [[*leftover, *first], second]
+        elif shard is None or current != set(nodes):
+            (second if takes_nodes else first).append(_write(name, shard, nodes))
+    return [[*removals, *first], second]
 
 
 def _differs(shard: NodeShard | None, nodes: Sequence[str]) -> bool:
@@ -109,11 +113,5 @@ def _differs(shard: NodeShard | None, nodes: Sequence[str]) -> bool:
 def _write(name: str, shard: NodeShard | None, nodes: Sequence[str]) -> Act:
     spec = {"nodesDesired": list(nodes)}
     if shard is not None:
-        return Patch(NODE_SHARDS, "", name, shard.metadata.uid, {"spec": spec})
-    body = {
-        "apiVersion": NODE_SHARDS.api_version,
-        "kind": NODE_SHARDS.name,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    return Create(NODE_SHARDS, body)
+        return Patch.of(NODE_SHARDS, shard.metadata, {"spec": spec})
+    return Create(NODE_SHARDS, new_object(NODE_SHARDS, {"name": name}, spec=spec))

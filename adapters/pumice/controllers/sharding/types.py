@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from pumice.controllers.runtime.objects import Watched
+from pumice.controllers.runtime.objects import ApiObject
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import Quantity, nanos
 
@@ -15,8 +15,8 @@ class _ShardSpec(msgspec.Struct, rename="camel"):
     nodes_desired: list[str] | None = None
 
 
-class NodeShard(Watched):
-    """The nodes of one scheduler; its name is the scheduler's."""
+class NodeShard(ApiObject):
+    """The nodes of one scheduler. A NodeShard has the name of its scheduler."""
 
     spec: _ShardSpec = msgspec.field(default_factory=_ShardSpec)
 
@@ -33,7 +33,7 @@ class Amounts(msgspec.Struct, gc=False):
 
     @property
     def nanos(self) -> tuple[int, int]:
-        """Both in billionths of a unit; an amount that cannot be read is 0."""
+        """Both in billionths of a unit; an invalid amount is 0."""
         return _nanos(self.cpu), _nanos(self.memory)
 
 
@@ -48,7 +48,7 @@ class _NodeStatus(msgspec.Struct):
     capacity: Amounts = msgspec.field(default_factory=Amounts)
 
 
-class Node(Watched):
+class Node(ApiObject):
     """A node."""
 
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
@@ -71,7 +71,7 @@ class _PodStatus(msgspec.Struct, gc=False):
     phase: str = ""
 
 
-class Pod(Watched):
+class Pod(ApiObject):
     """A pod on a node."""
 
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
@@ -79,7 +79,7 @@ class Pod(Watched):
 
     @property
     def requested(self) -> tuple[int, int]:
-        """CPU and memory that the pod takes from its node, in billionths."""
+        """The CPU and memory that the pod requests on its node, in billionths."""
         if self.status.phase in ("Succeeded", "Failed") or self.metadata.annotation(MIRROR):
             return 0, 0
         cpu = memory = 0
@@ -88,9 +88,3 @@ class Pod(Watched):
                 one = container.resources.requests.nanos
                 cpu, memory = cpu + one[0], memory + one[1]
         return cpu, memory
-
-
-class ShardingConfigMap(Watched):
-    """The ConfigMap with the configuration."""
-
-    data: dict[str, str] | None = None

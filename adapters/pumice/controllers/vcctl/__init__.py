@@ -1,1 +1,1 @@
-"""Commands for Jobs, queues and other objects of a cluster, as users of vcctl know them."""
+"""Commands for Jobs, queues and other objects of a cluster, with the flags and the output of vcctl."""

@@ -1,4 +1,4 @@
-"""The groups of commands for objects of a cluster: `pumice job`, `pumice queue` and so on."""
+"""The commands for objects of a cluster: `pumice job`, `pumice queue` and others."""
 
 from pumice.controllers.vcctl.flow_commands import jobflow_group, jobtemplate_group
 from pumice.controllers.vcctl.job_commands import job_group

@@ -1,4 +1,4 @@
-"""Objects in files that are given to commands."""
+"""Reads objects from files."""
 
 from pathlib import Path
 

@@ -17,10 +17,10 @@ from pumice.controllers.vcctl.access import (
     all_namespaces_option,
     name_option,
     namespace_option,
-    run_with,
+    run_with_objects,
 )
 from pumice.controllers.vcctl.files import objects_of
-from pumice.controllers.vcctl.tables import NONE_FOUND, age, print_table, widths_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, age, print_objects
 
 Row = Callable[[Manifest], Sequence[object]]
 _SPACE: Final = 4
@@ -48,11 +48,11 @@ def _create(resource: Resource) -> click.Command:
     @click.command("create", help=f"Creates the {resource.name}s of a file.")
     @access_options
     @click.option("-f", "--file", "path", required=True, help="YAML file with the objects.")
-    def create(master: str, kubeconfig: str, path: str) -> None:
+    def create(path: str) -> None:
         async def make(objects: Objects, body: Manifest) -> None:
             await objects.create(resource, body)
 
-        _each(kubeconfig, master, _read(path, resource), make, ("Created", "create"))
+        _each(_read(path, resource), make, ("Created", "create"))
 
     return create
 
@@ -63,7 +63,7 @@ def _delete(resource: Resource) -> click.Command:
     @namespace_option
     @click.option("-N", "--name", default="", help="Name of the object.")
     @_file_option
-    def delete(master: str, kubeconfig: str, namespace: str, name: str, path: str) -> None:
+    def delete(namespace: str, name: str, path: str) -> None:
         if bool(name) == bool(path):
             raise click.UsageError("give either --name or --file")
         bodies = _read(path, resource) if path else [_named(resource, namespace, name)]
@@ -71,19 +71,17 @@ def _delete(resource: Resource) -> click.Command:
         async def remove(objects: Objects, body: Manifest) -> None:
             await objects.delete(resource, *_key(body))
 
-        _each(kubeconfig, master, bodies, remove, ("Deleted", "delete"))
+        _each(bodies, remove, ("Deleted", "delete"))
 
     return delete
 
 
 def _each(
-    kubeconfig: str,
-    master: str,
     bodies: Sequence[Manifest],
     act: Callable[[Objects, Manifest], Awaitable[None]],
-    words: tuple[str, str],
+    verbs: tuple[str, str],
 ) -> None:
-    """Acts on each object; goes on after a failure, and fails at the end."""
+    """Acts on each object. Continues after a failure, and fails at the end."""
 
     async def work(objects: Objects) -> int:
         failures = 0
@@ -92,12 +90,12 @@ def _each(
                 await act(objects, body)
             except CommandError as error:
                 failures += 1
-                click.echo(f"Failed to {words[1]} {body['kind']}: {error.message}", err=True)
+                click.echo(f"Failed to {verbs[1]} {body['kind']}: {error.message}", err=True)
             else:
-                click.echo(f"{words[0]} {body['kind']}: {shown_key(_key(body))}")
+                click.echo(f"{verbs[0]} {body['kind']}: {shown_key(_key(body))}")
         return failures
 
-    if failures := run_with(kubeconfig, master, work):
+    if failures := run_with_objects(work):
         raise CommandError(f"{failures} of {len(bodies)} failed")
 
 
@@ -106,13 +104,10 @@ def _list(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
     @access_options
     @namespace_option
     @all_namespaces_option
-    def list_all(master: str, kubeconfig: str, namespace: str, all_namespaces: bool) -> None:
+    def list_all(namespace: str, all_namespaces: bool) -> None:
         where = "" if all_namespaces else namespace
-        found = run_with(kubeconfig, master, lambda objects: objects.list(resource, where))
-        if found:
-            _print_rows(header, [row(one) for one in found])
-        else:
-            click.echo(NONE_FOUND)
+        found = run_with_objects(lambda objects: objects.list(resource, where))
+        print_objects(header, found, row, _SPACE, _SPACE)
 
     return list_all
 
@@ -122,9 +117,9 @@ def _get(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
     @access_options
     @namespace_option
     @name_option
-    def get(master: str, kubeconfig: str, namespace: str, name: str) -> None:
-        found = run_with(kubeconfig, master, lambda objects: objects.get(resource, namespace, name))
-        _print_rows(header, [row(found)])
+    def get(namespace: str, name: str) -> None:
+        found = run_with_objects(lambda objects: objects.get(resource, namespace, name))
+        print_objects(header, [found], row, _SPACE, _SPACE)
 
     return get
 
@@ -143,13 +138,13 @@ def _describe(resource: Resource) -> click.Command:
         show_default=True,
         help="Format of the output.",
     )
-    def describe(master: str, kubeconfig: str, namespace: str, name: str, form: str) -> None:
+    def describe(namespace: str, name: str, form: str) -> None:
         async def work(objects: Objects) -> list[Manifest]:
             if name:
                 return [await objects.get(resource, namespace, name)]
             return await objects.list(resource, namespace)
 
-        found = run_with(kubeconfig, master, work)
+        found = run_with_objects(work)
         click.echo("\n\n".join(_text(resource, one, form) for one in found) or NONE_FOUND)
 
     return describe
@@ -182,10 +177,6 @@ def _named(resource: Resource, namespace: str, name: str) -> Manifest:
 def _key(body: Manifest) -> tuple[str, str]:
     metadata = body["metadata"]
     return metadata["namespace"], metadata.get("name", "")
-
-
-def _print_rows(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    print_table(header, rows, widths_of(header, rows, _SPACE, _SPACE))
 
 
 def _template_row(found: Manifest) -> Sequence[object]:

@@ -14,9 +14,8 @@ from pumice.controllers.vcctl.access import (
     all_namespaces_option,
     name_option,
     namespace_option,
-    run_with,
+    run_with_objects,
 )
-from pumice.controllers.vcctl.bus import send
 from pumice.controllers.vcctl.files import one_of
 from pumice.controllers.vcctl.job_view import described, shown_events
 from pumice.controllers.vcctl.tables import NONE_FOUND, local_time, print_table, widths_of
@@ -41,7 +40,7 @@ def job_group() -> None:
 @click.option("-N", "--name", default="", help="Name of the job.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Image of the pods.")
 @click.option(
-    "-m", "--min", "least", type=click.IntRange(0), default=1, show_default=True,
+    "-m", "--min", "min_available", type=click.IntRange(0), default=1, show_default=True,
     help="Minimum number of pods that start together.",
 )  # fmt: skip
 @click.option(
@@ -60,7 +59,7 @@ def job_group() -> None:
     "-c", "--command", default="", help="Command of the pods, with the quotes of a shell."
 )
 @click.option("-f", "--filename", default="", help="YAML file with a Job; other flags are ignored.")
-def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: Any) -> None:
+def run(namespace: str, filename: str, **values: Any) -> None:
     """Creates a Job from flags, or from a file."""
     if filename:
         if values["command"]:
@@ -70,7 +69,7 @@ def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: A
         body = job_body(namespace, **values)
     else:
         raise click.UsageError("give the name of the job with --name, or a file with --filename")
-    made = run_with(kubeconfig, master, lambda objects: objects.create(JOBS, body))
+    made = run_with_objects(lambda objects: objects.create(JOBS, body))
     click.echo(f"run job {made['metadata']['name']} successfully")
 
 
@@ -88,7 +87,7 @@ def job_body(
     namespace: str,
     name: str,
     image: str,
-    least: int,
+    min_available: int,
     replicas: int,
     requests: str,
     limits: str,
@@ -113,7 +112,7 @@ def job_body(
     return {
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "minAvailable": least,
+            "minAvailable": min_available,
             "schedulerName": scheduler,
             "tasks": [{"replicas": replicas, "template": template}],
         },
@@ -150,13 +149,11 @@ def amounts_of(flag: str, text: str) -> dict[str, str]:
 @click.option("-q", "--queue", default="", help="Jobs of this queue only.")
 @click.option("-S", "--scheduler", default="", help="Jobs of this scheduler only.")
 @click.option("--selector", default="", help="Jobs whose name contains this text.")
-def list_jobs(
-    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, **wanted: str
-) -> None:
+def list_jobs(namespace: str, all_namespaces: bool, **filters: str) -> None:
     """Lists Jobs with their phases and pods."""
     where = "" if all_namespaces else namespace
-    found = run_with(kubeconfig, master, lambda objects: objects.list(JOBS, where))
-    jobs = [job for job in found if _is_wanted(job, **wanted)]
+    found = run_with_objects(lambda objects: objects.list(JOBS, where))
+    jobs = [job for job in found if _is_selected(job, **filters)]
     if not jobs:
         click.echo(NONE_FOUND)
         return
@@ -170,7 +167,7 @@ def list_jobs(
     print_table(header, rows, [*leads, *widths])
 
 
-def _is_wanted(job: Manifest, queue: str, scheduler: str, selector: str) -> bool:
+def _is_selected(job: Manifest, queue: str, scheduler: str, selector: str) -> bool:
     spec = job.get("spec", {})
     return (
         (not queue or spec.get("queue") == queue)
@@ -204,7 +201,7 @@ def _row(job: Manifest) -> list[object]:
 @access_options
 @namespace_option
 @name_option
-def view(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def view(namespace: str, name: str) -> None:
     """Shows a Job with its tasks, its status and its events."""
 
     async def work(objects: Objects) -> tuple[Manifest, list[Manifest]]:
@@ -212,7 +209,7 @@ def view(master: str, kubeconfig: str, namespace: str, name: str) -> None:
         fields = f"involvedObject.kind={JOBS.name},involvedObject.name={name}"
         return job, await objects.list(EVENTS, namespace, fields=fields)
 
-    job, events = run_with(kubeconfig, master, work)
+    job, events = run_with_objects(work)
     for line in (*described(job), *shown_events(events)):
         click.echo(line)
 
@@ -221,30 +218,29 @@ def view(master: str, kubeconfig: str, namespace: str, name: str) -> None:
 @access_options
 @namespace_option
 @name_option
-def suspend(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def suspend(namespace: str, name: str) -> None:
     """Suspends a Job: its pods are deleted, and it can be resumed."""
-    run_with(kubeconfig, master, lambda objects: send(objects, JOBS, (namespace, name), "AbortJob"))
+    run_with_objects(lambda objects: objects.send_command(JOBS, (namespace, name), "AbortJob"))
 
 
 @job_group.command("resume")
 @access_options
 @namespace_option
 @name_option
-def resume(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def resume(namespace: str, name: str) -> None:
     """Resumes a suspended Job."""
-    key = (namespace, name)
-    run_with(kubeconfig, master, lambda objects: send(objects, JOBS, key, "ResumeJob"))
+    run_with_objects(lambda objects: objects.send_command(JOBS, (namespace, name), "ResumeJob"))
 
 
 @job_group.command("delete")
 @access_options
 @namespace_option
 @name_option
-def delete(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def delete(namespace: str, name: str) -> None:
     """Deletes a Job and its pods."""
-    delete_job(kubeconfig, master, (namespace, name))
+    delete_job((namespace, name))
     click.echo(f"delete job {name} successfully")
 
 
-def delete_job(kubeconfig: str, master: str, key: tuple[str, str]) -> None:
-    run_with(kubeconfig, master, lambda objects: objects.delete(JOBS, *key))
+def delete_job(key: tuple[str, str]) -> None:
+    run_with_objects(lambda objects: objects.delete(JOBS, *key))

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pumice.controllers.runtime.objects import Manifest
-from pumice.controllers.vcctl.amounts import shown_amount
 from pumice.controllers.vcctl.tables import age, local_time
+from pumice.manifests.errors import FieldError
+from pumice.manifests.quantities import nanos
 
 _COUNTERS: Final = (
     ("Succeeded", "succeeded"),
@@ -19,17 +20,26 @@ _COUNTERS: Final = (
     ("Min Available", "minAvailable"),
     ("Version", "version"),
 )
-# Shown for every job, in this order; other plugins after them.
+# Plugins that are shown for every job, before all others.
 _PLUGINS: Final = ("env", "ssh")
 _ANNOTATIONS: Final = (
     ("Cri . Cci . Io / Container - Type:", "cri.cci.io/container-type"),
     ("Kubernetes . Io / Availablezone:", "kubernetes.io/availablezone"),
     ("Network . Alpha . Kubernetes . Io / Network:", "network.alpha.kubernetes.io/network"),
 )
+_NANO: Final = 10**9
+# Units with their sizes, in descending order.
+_BINARY: Final = tuple(
+    (f"{letter}i", 1024**power) for power, letter in zip(range(6, 0, -1), "EPTGMK", strict=True)
+)
+_DECIMAL: Final = tuple(
+    (letter, 10**power)
+    for power, letter in zip(range(27, -1, -3), (*"EPTGMk", "", *"mun"), strict=True)
+)
 
 
 def described(job: Manifest) -> Iterator[str]:
-    """The lines about a job, without its events."""
+    """The lines about a job, without those about its events."""
     metadata, spec, status = job["metadata"], job.get("spec", {}), job.get("status", {})
     yield from _lines(
         0,
@@ -129,15 +139,15 @@ def _status(status: Manifest) -> Iterator[str]:
             yield f"    {one.get('status', '')} \t{local_time(one.get('lastTransitionTime'))} "
 
 
-def shown_events(own: Sequence[Manifest]) -> Iterator[str]:
+def shown_events(events: Sequence[Manifest]) -> Iterator[str]:
     """The lines about the events of an object."""
-    if not own:
+    if not events:
         yield "Events: \t<none>"
         return
     yield "Events:"
     yield _event_line("Type", "Reason", "Age", "Form", "Message")
     yield _event_line(*["-------"] * 5)
-    for one in own:
+    for one in events:
         first, last, count = one.get("firstTimestamp"), one.get("lastTimestamp"), one.get("count")
         when = age(first or one.get("eventTime"))
         if count and count > 1:
@@ -160,3 +170,22 @@ def _lines(level: int, *fields: tuple[str, Any]) -> Iterator[str]:
 
 def _map(values: dict[str, str] | None) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":")) if values else "<none>"
+
+
+def shown_amount(amount: str | int | float) -> str:
+    """An amount in Kubernetes' canonical form: in the largest unit that leaves a whole number."""
+    try:
+        billionths = nanos(amount)
+    except FieldError:
+        return str(amount)
+    if billionths == 0:
+        return "0"
+    value, rest = divmod(billionths, _NANO)
+    if str(amount).endswith("i") and value >= 1024 and not rest:
+        return _in_units(value, (*_BINARY, ("", 1)))
+    return _in_units(billionths, _DECIMAL)
+
+
+def _in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
+    unit, size = next(one for one in units if value % one[1] == 0)
+    return f"{value // size}{unit}"

@@ -12,10 +12,10 @@ from pumice.controllers.vcctl.access import (
     all_namespaces_option,
     name_option,
     namespace_option,
-    run_with,
+    run_with_objects,
 )
 from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
-from pumice.controllers.vcctl.tables import NONE_FOUND, age, print_table, widths_of
+from pumice.controllers.vcctl.tables import age, print_objects
 
 _JOB_NAME: Final = "volcano.sh/job-name"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
@@ -37,24 +37,18 @@ def pod_group() -> None:
 @all_namespaces_option
 @click.option("-j", "--job", default="", help="Pods of this job only.")
 @click.option("-q", "--queue", default="", help="Pods of this queue, of jobs and others.")
-def list_pods(
-    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, job: str, queue: str
-) -> None:
+def list_pods(namespace: str, all_namespaces: bool, job: str, queue: str) -> None:
     """Lists pods of Jobs, or all pods of a queue."""
     selector = f"{_JOB_NAME}={job}" if job else "" if queue else _JOB_NAME
     where = "" if all_namespaces else namespace
-    pods = run_with(kubeconfig, master, lambda objects: objects.list(PODS, where, selector))
+    pods = run_with_objects(lambda objects: objects.list(PODS, where, selector))
     if queue:
         own = [pod for pod in pods if _is_in(pod, queue)]
         if job and len(own) < len(pods):
             raise CommandError(f"job {job} is not in queue {queue}")
         pods = own
-    if not pods:
-        click.echo(NONE_FOUND)
-        return
     pods.sort(key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-    rows = [_pod_row(pod) for pod in pods]
-    _print_pods(_POD_HEADER, pods, rows, has_namespaces=all_namespaces, space=8, header_space=2)
+    print_objects(_POD_HEADER, pods, _pod_row, 8, 2, has_namespaces=all_namespaces)
 
 
 def _is_in(pod: Manifest, queue: str) -> bool:
@@ -84,30 +78,22 @@ def podgroup_group() -> None:
 @namespace_option
 @all_namespaces_option
 @click.option("-q", "--queue", default="", help="PodGroups of this queue only.")
-def list_groups(
-    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, queue: str
-) -> None:
+def list_groups(namespace: str, all_namespaces: bool, queue: str) -> None:
     """Lists PodGroups with their phases and pods."""
     where = "" if all_namespaces else namespace
-    found = run_with(kubeconfig, master, lambda objects: objects.list(POD_GROUP, where))
+    found = run_with_objects(lambda objects: objects.list(POD_GROUP, where))
     groups = [one for one in found if not queue or one["spec"].get("queue") == queue]
-    if not groups:
-        click.echo(NONE_FOUND)
-        return
-    rows = [_group_row(group) for group in groups]
-    _print_pods(_GROUP_HEADER, groups, rows, has_namespaces=all_namespaces, space=3, header_space=3)
+    print_objects(_GROUP_HEADER, groups, _group_row, 3, 3, has_namespaces=all_namespaces)
 
 
 @podgroup_group.command("get")
 @access_options
 @namespace_option
 @name_option
-def get_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def get_group(namespace: str, name: str) -> None:
     """Shows one PodGroup in one line, and its conditions."""
-    group = run_with(kubeconfig, master, lambda objects: objects.get(POD_GROUP, namespace, name))
-    _print_pods(
-        _GROUP_HEADER, [group], [_group_row(group)], has_namespaces=False, space=3, header_space=3
-    )
+    group = run_with_objects(lambda objects: objects.get(POD_GROUP, namespace, name))
+    print_objects(_GROUP_HEADER, [group], _group_row, 3, 3)
     for one in (group.get("status") or {}).get("conditions") or ():
         click.echo(f"{one.get('type')}={one.get('status')}: {one.get('message', '')}")
 
@@ -116,9 +102,9 @@ def get_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
 @access_options
 @namespace_option
 @name_option
-def delete_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+def delete_group(namespace: str, name: str) -> None:
     """Deletes a PodGroup; its pods stay."""
-    run_with(kubeconfig, master, lambda objects: objects.delete(POD_GROUP, namespace, name))
+    run_with_objects(lambda objects: objects.delete(POD_GROUP, namespace, name))
     click.echo(f"delete podgroup {name} successfully")
 
 
@@ -132,19 +118,3 @@ def _group_row(group: Manifest) -> list[object]:
         *(status.get(name, 0) for name in ("running", "succeeded", "failed")),
         age(metadata.get("creationTimestamp")),
     ]
-
-
-def _print_pods(
-    header: tuple[str, ...],
-    found: list[Manifest],
-    rows: list[list[object]],
-    *,
-    has_namespaces: bool,
-    space: int,
-    header_space: int,
-) -> None:
-    if has_namespaces:
-        header = ("Namespace", *header)
-        pairs = zip(found, rows, strict=True)
-        rows = [[one["metadata"]["namespace"], *row] for one, row in pairs]
-    print_table(header, rows, widths_of(header, rows, space, header_space))

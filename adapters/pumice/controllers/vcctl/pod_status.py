@@ -1,4 +1,4 @@
-"""Status and restarts of a pod in a word, as kubectl shows them."""
+"""The ready containers, the status and the restarts of a pod, as kubectl shows them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ from pumice.controllers.vcctl.tables import age
 
 
 def ready_of(pod: Manifest) -> str:
-    """Ready containers of all; init containers that go on running count too."""
-    wanted = [one["name"] for one in pod["spec"].get("containers") or ()]
-    wanted += [one["name"] for one in _restartable(pod)]
+    """The number of ready containers and of all containers; both include sidecars."""
+    names = [one["name"] for one in pod["spec"].get("containers") or ()]
+    names += [one["name"] for one in _sidecars(pod)]
     ready = {one["name"] for one in _statuses(pod) if one.get("ready")}
-    return f"{sum(name in ready for name in wanted)}/{len(wanted)}"
+    return f"{sum(name in ready for name in names)}/{len(names)}"
 
 
 def restarts_of(pod: Manifest) -> str:
@@ -26,7 +26,7 @@ def restarts_of(pod: Manifest) -> str:
 
 
 def status_of(pod: Manifest) -> str:
-    """The phase, or the reason why a container or the pod is not as the phase says."""
+    """The phase, or a more specific reason from the pod or its containers."""
     status = pod.get("status") or {}
     reason = status.get("reason") or status.get("phase") or "Unknown"
     for condition in status.get("conditions") or ():
@@ -59,16 +59,16 @@ def _of_containers(status: dict[str, Any], reason: str) -> str:
 
 
 def _initializing(pod: Manifest) -> str:
-    """Why the pod is not initialized; "" when it is."""
+    """Why the pod is not initialized; "": it is initialized."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
-    going_on = {one["name"] for one in _restartable(pod)}
+    sidecars = {one["name"] for one in _sidecars(pod)}
     total = len(pod["spec"].get("initContainers") or ())
     for index, one in enumerate(statuses):
         state = one.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting") or {}
         if ended is not None and ended.get("exitCode") == 0:
             continue
-        if one["name"] in going_on and one.get("started"):
+        if one["name"] in sidecars and one.get("started"):
             continue
         if ended is not None:
             return f"Init:{_ending(ended)}"
@@ -91,7 +91,7 @@ def _statuses(pod: Manifest) -> Iterator[dict[str, Any]]:
     yield from status.get("containerStatuses") or ()
 
 
-def _restartable(pod: Manifest) -> list[dict[str, Any]]:
+def _sidecars(pod: Manifest) -> list[dict[str, Any]]:
     return [
         one
         for one in pod["spec"].get("initContainers") or ()

@@ -7,8 +7,7 @@ import click
 
 from pumice.controllers.resources import POD_GROUP, QUEUE
 from pumice.controllers.runtime.objects import Manifest
-from pumice.controllers.vcctl.access import Objects, access_options, run_with
-from pumice.controllers.vcctl.bus import send
+from pumice.controllers.vcctl.access import Objects, access_options, run_with_objects
 from pumice.controllers.vcctl.tables import NONE_FOUND, print_table, widths_of
 
 _ACTIONS: Final = {"open": "OpenQueue", "close": "CloseQueue"}
@@ -18,6 +17,7 @@ _HEADER: Final = ("Name", "Weight", "State", "Parent", *_PHASES)
 _NAME_WIDTH: Final = 25
 _WIDTH: Final = 8
 _WEIGHTS: Final = click.IntRange(1, 65535)
+_name_option: Final = click.option("-n", "--name", required=True, help="Name of the queue.")
 
 
 @click.group("queue", short_help="Queues of a cluster.")
@@ -39,28 +39,28 @@ def queue_group() -> None:
     show_default=True,
     help="State of the queue; a closed one takes no jobs.",
 )
-def create(master: str, kubeconfig: str, name: str, weight: int, state: str) -> None:
+def create(name: str, weight: int, state: str) -> None:
     """Creates a queue."""
 
     async def work(objects: Objects) -> None:
         await objects.create(QUEUE, {"metadata": {"name": name}, "spec": {"weight": weight}})
         if state == "Closed":
             # The status of a new object is not kept, so the controller is asked.
-            await send(objects, QUEUE, ("", name), _ACTIONS["close"])
+            await objects.send_command(QUEUE, ("", name), _ACTIONS["close"])
 
-    run_with(kubeconfig, master, work)
+    run_with_objects(work)
 
 
 @queue_group.command("list")
 @access_options
-def list_queues(master: str, kubeconfig: str) -> None:
+def list_queues() -> None:
     """Lists queues with the phases of their PodGroups."""
 
     async def work(objects: Objects) -> tuple[list[Manifest], list[Manifest]]:
         queues = await objects.list(QUEUE)
         return queues, await objects.list(POD_GROUP) if queues else []
 
-    queues, groups = run_with(kubeconfig, master, work)
+    queues, groups = run_with_objects(work)
     if queues:
         _print_queues(queues, groups)
     else:
@@ -69,20 +69,20 @@ def list_queues(master: str, kubeconfig: str) -> None:
 
 @queue_group.command("get")
 @access_options
-@click.option("-n", "--name", required=True, help="Name of the queue.")
-def get(master: str, kubeconfig: str, name: str) -> None:
+@_name_option
+def get(name: str) -> None:
     """Shows one queue with the phases of its PodGroups."""
 
     async def work(objects: Objects) -> tuple[Manifest, list[Manifest]]:
         return await objects.get(QUEUE, "", name), await objects.list(POD_GROUP)
 
-    queue, groups = run_with(kubeconfig, master, work)
+    queue, groups = run_with_objects(work)
     _print_queues([queue], groups)
 
 
 @queue_group.command("operate")
 @access_options
-@click.option("-n", "--name", required=True, help="Name of the queue.")
+@_name_option
 @click.option(
     "-a",
     "--action",
@@ -91,7 +91,7 @@ def get(master: str, kubeconfig: str, name: str) -> None:
     help="Open or close the queue, or update its weight.",
 )
 @click.option("-w", "--weight", type=_WEIGHTS, default=None, help="New weight, for update.")
-def operate(master: str, kubeconfig: str, name: str, action: str, weight: int | None) -> None:
+def operate(name: str, action: str, weight: int | None) -> None:
     """Opens or closes a queue, or changes its weight.
 
     A closed queue takes no new jobs; its present jobs continue. Queues below it are closed too, and
@@ -106,17 +106,17 @@ def operate(master: str, kubeconfig: str, name: str, action: str, weight: int | 
         if action == "update":
             await objects.merge(QUEUE, name, {"spec": {"weight": weight}})
         else:
-            await send(objects, QUEUE, ("", name), _ACTIONS[action])
+            await objects.send_command(QUEUE, ("", name), _ACTIONS[action])
 
-    run_with(kubeconfig, master, work)
+    run_with_objects(work)
 
 
 @queue_group.command("delete")
 @access_options
-@click.option("-n", "--name", required=True, help="Name of the queue.")
-def delete(master: str, kubeconfig: str, name: str) -> None:
+@_name_option
+def delete(name: str) -> None:
     """Deletes a queue."""
-    run_with(kubeconfig, master, lambda objects: objects.delete(QUEUE, "", name))
+    run_with_objects(lambda objects: objects.delete(QUEUE, "", name))
 
 
 def _print_queues(queues: Iterable[Manifest], groups: Iterable[Manifest]) -> None:
@@ -129,11 +129,11 @@ def _print_queues(queues: Iterable[Manifest], groups: Iterable[Manifest]) -> Non
         counts[key] = counts.get(key, 0) + 1
     rows = [_row(queue, counts) for queue in queues]
     # Columns are as wide as those of vcctl, or wider where a value needs it.
-    least = [_NAME_WIDTH, *[_WIDTH] * (len(_HEADER) - 1)]
+    minimum = [_NAME_WIDTH, *[_WIDTH] * (len(_HEADER) - 1)]
     wide = widths_of(_HEADER, rows, 1, 1)
     widths = [
-        width if width >= needed or index == len(least) - 1 else needed
-        for index, (width, needed) in enumerate(zip(least, wide, strict=True))
+        width if width >= needed or index == len(minimum) - 1 else needed
+        for index, (width, needed) in enumerate(zip(minimum, wide, strict=True))
     ]
     print_table(_HEADER, rows, widths)
 

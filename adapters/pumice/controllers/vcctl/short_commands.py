@@ -1,7 +1,7 @@
 """The commands `vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume`.
 
-They are the commands `pumice job …` and `pumice queue …` with the flags that Volcano's programs of
-these names have: `-n` is the name and `-N` the namespace, the opposite of `vcctl`.
+They equal the commands `pumice job …` and `pumice queue …`, with the flags of Volcano's programs of
+these names: `-n` is the name and `-N` the namespace, the opposite of `vcctl`.
 """
 
 import copy
@@ -41,24 +41,24 @@ def _flags(
     return found
 
 
-def _view_or_list(name: str, **values: Any) -> None:
-    if name:
-        wanted = {key: values[key] for key in ("master", "kubeconfig", "namespace")}
-        click.get_current_context().invoke(job_commands.view, name=name, **wanted)
-    else:
-        click.get_current_context().invoke(job_commands.list_jobs, queue="", **values)
-
-
-def _get_or_list(name: str, **values: Any) -> None:
+def _view_or_list(name: str, namespace: str, **values: Any) -> None:
     context = click.get_current_context()
     if name:
-        context.invoke(queue_commands.get, name=name, **values)
+        context.invoke(job_commands.view, name=name, namespace=namespace)
     else:
-        context.invoke(queue_commands.list_queues, **values)
+        context.invoke(job_commands.list_jobs, queue="", namespace=namespace, **values)
 
 
-def _cancel(master: str, kubeconfig: str, namespace: str, name: str) -> None:
-    job_commands.delete_job(kubeconfig, master, (namespace, name))
+def _get_or_list(name: str) -> None:
+    context = click.get_current_context()
+    if name:
+        context.invoke(queue_commands.get, name=name)
+    else:
+        context.invoke(queue_commands.list_queues)
+
+
+def _cancel(namespace: str, name: str) -> None:
+    job_commands.delete_job((namespace, name))
     click.echo(f"cancel job {name} successfully")
 
 

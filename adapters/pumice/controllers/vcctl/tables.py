@@ -1,10 +1,12 @@
 """Tables and ages in the form of vcctl."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import click
+
+from pumice.controllers.runtime.objects import Manifest
 
 NONE_FOUND: Final = "No resources found"
 
@@ -22,22 +24,37 @@ def print_table(
         click.echo("".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)))
 
 
+def print_objects(
+    header: Sequence[str],
+    objects: Sequence[Manifest],
+    row: Callable[[Manifest], Sequence[object]],
+    space: int,
+    header_space: int,
+    *,
+    has_namespaces: bool = False,
+) -> None:
+    """Prints a row for each object, with its namespace if there may be several; or that there is none."""
+    if not objects:
+        click.echo(NONE_FOUND)
+        return
+    rows = [row(one) for one in objects]
+    if has_namespaces:
+        header = ("Namespace", *header)
+        pairs = zip(objects, rows, strict=True)
+        rows = [[one["metadata"]["namespace"], *cells] for one, cells in pairs]
+    print_table(header, rows, widths_of(header, rows, space, header_space))
+
+
 def widths_of(
     header: Sequence[str], rows: Iterable[Sequence[object]], space: int, header_space: int
 ) -> list[int]:
-    """Widths that leave a space after the widest cell of each column."""
+    """The widths of columns with space after the widest cell of each."""
     widths = [len(title) + header_space for title in header]
     for row in rows:
         widths = [
             max(width, len(str(cell)) + space) for width, cell in zip(widths, row, strict=True)
         ]
     return widths
-
-
-def seconds_since(timestamp: str | None, now: datetime | None = None) -> float | None:
-    if not timestamp:
-        return None
-    return ((now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)).total_seconds()
 
 
 def local_time(timestamp: str | None) -> str:
@@ -49,12 +66,14 @@ def local_time(timestamp: str | None) -> str:
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
     """The time since a timestamp, as kubectl shows it."""
-    elapsed = seconds_since(timestamp, now)
-    return "<unknown>" if elapsed is None else shown_duration(elapsed)
+    if not timestamp:
+        return "<unknown>"
+    elapsed = (now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)
+    return shown_duration(elapsed.total_seconds())
 
 
 def shown_duration(elapsed: float) -> str:
-    """Two units while the larger one is small, then one."""
+    """A duration with two units if the number of the larger one is small, else with one unit."""
     seconds = int(elapsed)
     if seconds < 0:
         return "0s" if seconds > -2 else "<invalid>"

@@ -1,12 +1,14 @@
-"""The ssh plugin: keys and a configuration with which the pods of a job log in to each other."""
+"""The plugin ssh, which gives pods keys and a configuration to log in to each other."""
 
 from base64 import b64encode
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
-from pumice.controllers.job.plugins.arguments import parse
-from pumice.controllers.job.plugins.context import (
+from pumice.controllers.job.plugins.plugin import (
     JobObject,
+    JobPlugin,
     PodContext,
+    Value,
     containers,
     host_indexes,
     host_name,
@@ -44,30 +46,25 @@ def new_keys() -> tuple[str, str]:
     return private.decode(), f"{public.decode()}\n"
 
 
-class SshPlugin:
-    """Gives the pods of a job one pair of keys, which lives as long as the job runs."""
+class SshPlugin(JobPlugin):
+    """Gives the pods of a job one pair of keys in a Secret."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        defaults: dict[str, str | int | bool] = {
-            "ssh-key-file-path": _HOME,
-            "ssh-private-key": "",
-            "ssh-public-key": "",
-            "ssh-port": _DEFAULT_PORT,
-        }
-        given = parse(arguments, defaults)
-        self.problem = given.problem
-        self._path = given.text("ssh-key-file-path")
-        self._keys = (given.text("ssh-private-key"), given.text("ssh-public-key"))
-        port = given.number("ssh-port")
-        self._port = port if 0 < port < 65536 else _DEFAULT_PORT
+    defaults: ClassVar[Mapping[str, Value]] = {
+        "ssh-key-file-path": _HOME,
+        "ssh-private-key": "",
+        "ssh-public-key": "",
+        "ssh-port": _DEFAULT_PORT,
+    }
 
     def objects(self, job: Job, spec: JobSpec) -> list[JobObject]:
-        body = object_body(job, "v1", "Secret", _name(job))
+        body = object_body(job, SECRETS, _name(job))
         return [JobObject(SECRETS, body, complete=lambda: self._with_keys(job, spec, body))]
 
     def _with_keys(self, job: Job, spec: JobSpec, body: Manifest) -> Manifest:
-        """The Secret with keys; new ones are random."""
-        private, public = self._keys if self._keys[0] else new_keys()
+        """The Secret with the keys of the arguments, or with new ones."""
+        private, public = self._text("ssh-private-key"), self._text("ssh-public-key")
+        if not private:
+            private, public = new_keys()
         texts = (private, public, public, self._configuration(job, spec))
         data = {
             name: b64encode(text.encode()).decode()
@@ -76,24 +73,26 @@ class SshPlugin:
         return {**body, "data": data}
 
     def _configuration(self, job: Job, spec: JobSpec) -> str:
+        port = self._number("ssh-port")
+        port = port if 0 < port < 65536 else _DEFAULT_PORT
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in spec.tasks or ():
             for index in host_indexes(task):
                 lines += [
                     f"Host {host_name(job, task, index)}",
                     f"  HostName {host_of(job, task, index)}",
-                    f"  Port {self._port}",
+                    f"  Port {port}",
                 ]
         return "\n".join(lines) + "\n"
 
     def change_pod(self, context: PodContext, body: Manifest) -> None:
-        name = _name(context.job)
+        name, path = _name(context.job), self._text("ssh-key-file-path")
         items = [{"key": file, "path": f"{_FOLDER}/{file}"} for file in _FILES]
-        mode = _PRIVATE_MODE if self._path == _HOME else _PUBLIC_MODE
+        mode = _PRIVATE_MODE if path == _HOME else _PUBLIC_MODE
         secret = {"secretName": name, "items": items, "defaultMode": mode}
         body["spec"]["volumes"].append({"name": name, "secret": secret})
         for container in containers(body, init=True):
-            mount = {"name": name, "mountPath": self._path, "subPath": _FOLDER}
+            mount = {"name": name, "mountPath": path, "subPath": _FOLDER}
             container["volumeMounts"].append(mount)
 
 

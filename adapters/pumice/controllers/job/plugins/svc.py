@@ -1,28 +1,30 @@
-"""The svc plugin: names of pods by a headless Service, hosts in a ConfigMap, a NetworkPolicy."""
+"""The plugin svc, which creates a headless Service, a ConfigMap with hosts, and a NetworkPolicy."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
-from pumice.controllers.job.plugins.arguments import parse
-from pumice.controllers.job.plugins.context import (
+from pumice.controllers.job.plugins.plugin import (
     JobObject,
+    JobPlugin,
     PodContext,
+    Value,
     containers,
-    host_indexes,
-    host_of,
+    hosts,
     object_body,
+    pod_selector,
 )
-from pumice.controllers.job.types import JOB_NAME, JOB_NAMESPACE, Job, JobSpec
+from pumice.controllers.job.types import Job, JobSpec
 from pumice.controllers.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from pumice.controllers.runtime.objects import Manifest
 
 _MOUNT_PATH: Final = "/etc/volcano"
 
 
-def hosts(job: Job, spec: JobSpec) -> dict[str, str]:
-    """The content of the ConfigMap: the hosts of each task."""
+def hosts_data(job: Job, spec: JobSpec) -> dict[str, str]:
+    """The data of the ConfigMap: the hosts of each task."""
     found = {}
     for task in spec.tasks or ():
-        names = [host_of(job, task, index) for index in host_indexes(task)]
+        names = hosts(job, task)
         key = task.name.replace("-", "_")
         found[f"{key}.host"] = "\n".join(names)
         found[f"VC_{key.upper()}_HOSTS"] = ",".join(names)
@@ -30,42 +32,33 @@ def hosts(job: Job, spec: JobSpec) -> dict[str, str]:
     return found
 
 
-class SvcPlugin:
-    """Lets the pods of a job find each other."""
+class SvcPlugin(JobPlugin):
+    """Gives the pods of a job host names, and lists the hosts of all tasks."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        defaults = {
-            "publish-not-ready-addresses": False,
-            "disable-network-policy": False,
-            "inject-hosts-env": True,
-        }
-        given = parse(arguments, defaults)
-        self.problem = given.problem
-        self._publishes = given.is_set("publish-not-ready-addresses")
-        self._has_policy = not given.is_set("disable-network-policy")
-        self._injects = given.is_set("inject-hosts-env")
+    defaults: ClassVar[Mapping[str, Value]] = {
+        "publish-not-ready-addresses": False,
+        "disable-network-policy": False,
+        "inject-hosts-env": True,
+    }
 
     def objects(self, job: Job, spec: JobSpec) -> list[JobObject]:
-        name = job.metadata.name
-        config_map = object_body(job, "v1", "ConfigMap", _name(job), data=hosts(job, spec))
-        pods = {JOB_NAME: name, JOB_NAMESPACE: job.metadata.namespace}
+        name, pods = job.metadata.name, pod_selector(job)
+        config_map = object_body(job, CONFIG_MAPS, _name(job), data=hosts_data(job, spec))
         service = object_body(
             job,
-            "v1",
-            "Service",
+            SERVICES,
             name,
             spec={
                 "clusterIP": "None",
                 "selector": pods,
-                "publishNotReadyAddresses": self._publishes,
+                "publishNotReadyAddresses": self._values["publish-not-ready-addresses"],
             },
         )
-        found = [JobObject(CONFIG_MAPS, config_map, follows=True), JobObject(SERVICES, service)]
-        if self._has_policy:
+        found = [JobObject(CONFIG_MAPS, config_map, follows_job=True), JobObject(SERVICES, service)]
+        if not self._values["disable-network-policy"]:
             policy = object_body(
                 job,
-                "networking.k8s.io/v1",
-                "NetworkPolicy",
+                NETWORK_POLICIES,
                 name,
                 spec={
                     "podSelector": {"matchLabels": pods},
@@ -88,7 +81,7 @@ class SvcPlugin:
             container["volumeMounts"].append({"name": name, "mountPath": _MOUNT_PATH})
 
     def _variables(self, context: PodContext) -> list[Manifest]:
-        if not self._injects:
+        if not self._values["inject-hosts-env"]:
             return []
         keys = [task.name.replace("-", "_").upper() for task in context.spec.tasks or ()]
         names = [f"VC_{key}_{what}" for key in keys for what in ("HOSTS", "NUM")]

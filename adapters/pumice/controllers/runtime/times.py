@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 
-# Most objects of a busy cluster were created within the same few seconds.
+# Objects that are created together have the same time, so most texts repeat.
 @lru_cache(maxsize=1024)
 def milliseconds(text: str) -> int:
-    """Unix milliseconds of a time as Kubernetes writes it; 0 for none."""
+    """Unix milliseconds of a time in Kubernetes' format; 0: the text is empty or not a time."""
     if not text:
         return 0
     try:
@@ -27,7 +27,7 @@ def shown_exactly(time_ms: int) -> str:
 
 
 def shown_duration(time_ms: int) -> str:
-    """A metav1.Duration in Go's form, of whole seconds, such as `1h2m3s`."""
+    """A metav1.Duration in whole seconds and Go's format, such as `1h2m3s`."""
     seconds = max(0, time_ms // 1000)
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)

@@ -217,7 +217,7 @@ async def test_tries_are_bounded_and_told_as_retrying_once() -> None:
 
 async def test_tries_end_when_the_apply_time_is_over() -> None:
     bench = Bench(tries=100)
-    bench.pool.apply_timeout_seconds = 10.0
+    bench.pool.set_apply_timeout(10.0)
     bench.pods("a")
     bench.world.answers["a"] = [ERROR] * 100
     bench.give(bind("a"))

@@ -53,7 +53,7 @@ async def test_a_pause_does_not_wait_for_ever() -> None:
     bench.world.answers["a"] = [held_back(asyncio.Event(), ApplyResult(ApplyCode.DONE))] * 9
     bench.give(bind("a"))
     await settle()
-    bench.pool.apply_timeout_seconds = 1000
+    bench.pool.set_apply_timeout(1000)
     pause = asyncio.create_task(bench.pool.pause(report=False))
     await bench.clock.advance(10)
     assert pause.done()

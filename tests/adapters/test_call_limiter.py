@@ -3,7 +3,7 @@
 import asyncio
 
 from pumice.adapters.runtime.call_limiter import EVENT_GAP_SECONDS, CallLimiter, CallPriority
-from pumice.adapters.runtime.durations import RECENT_SECONDS
+from pumice.adapters.runtime.durations import RECENT_SECONDS, RecentDurations
 from tests.adapters.fake_clock import FakeClock, settle
 
 
@@ -86,6 +86,20 @@ async def test_events_wait_longer_for_binds_than_statuses_do() -> None:
     assert calls.begun == ["bind"]
     await clock.advance(1.5)
     assert calls.begun == ["bind", "event 0"]
+
+
+async def test_statuses_without_end_do_not_stop_events_beside_binds() -> None:
+    clock = FakeClock()
+    calls = Holders(CallLimiter(32, clock))
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    calls.begin("event", CallPriority.EVENT)
+    for number in range(40):
+        calls.begin(f"status {number}", CallPriority.STATUS)
+        await clock.advance(1.0)
+        if number > 10:
+            await calls.end(f"status {number - 5}")
+    assert "event" in calls.begun
 
 
 async def test_admissions_have_a_part_of_the_places_beside_binds() -> None:
@@ -178,3 +192,13 @@ async def test_short_gaps_between_binds_are_not_for_events() -> None:
     assert "event" not in calls.begun
     await clock.advance(EVENT_GAP_SECONDS + 1.0)
     assert calls.begun[-1] == "event"
+
+
+async def test_durations_of_an_earlier_time_do_not_count() -> None:
+    clock = FakeClock()
+    durations = RecentDurations(clock)
+    for _ in range(100):
+        durations.add_since(clock.now() - 10.0)
+    await clock.advance(RECENT_SECONDS)
+    durations.add_since(clock.now() - 0.001)
+    assert durations.mean < 0.001

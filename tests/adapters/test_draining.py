@@ -8,13 +8,16 @@ import pytest
 
 from pumice.adapters.runtime.errors import FencedError
 from pumice.adapters.runtime.runner import AdapterRuntime
-from pumice.adapters.runtime.world import ApplyResult
+from pumice.adapters.runtime.world import DONE, ApplyResult
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_FENCED,
     GO_AWAY_REASON_SHUTTING_DOWN,
+    StatusBatch,
 )
 from pumice.v1.decision_pb2 import Gang
+from pumice.v1.group_pb2 import PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD
+from pumice.v1.status_pb2 import PodGroupStatusChange, StatusChange
 from tests.adapters.conftest import Stage
 from tests.adapters.fake_clock import settle, until
 from tests.adapters.fake_core import ServedStream, serve
@@ -127,3 +130,25 @@ async def test_a_fenced_adapter_completes_nothing(stage: Stage) -> None:
     mid.gate.set()
     await settle()
     assert mid.bound() == set()
+
+
+async def test_a_drain_does_not_wait_for_binds_that_no_longer_come(stage: Stage) -> None:
+    mid = await MidGang.begin(stage, waiting_report_seconds=30.0)
+
+    async def slow() -> ApplyResult:
+        await asyncio.sleep(0.05)
+        return DONE
+
+    for name in FIRST:
+        stage.world.answers[f"event {name}"] = [slow]
+    counters = PodGroupStatusChange(
+        namespace="ns", name="job", uid="uid-job", status=PodGroupStatus(running=1)
+    )
+    mid.stream.stream.say_status(StatusBatch(changes=[StatusChange(pod_group=counters)]))
+    await until(lambda: not mid.adapter._statuses.is_idle)
+    mid.adapter.drain()
+    await settle()
+    mid.gate.set()
+    await asyncio.wait_for(mid.run, 30)
+    assert stage.world.called("status") == ["job"]
+    assert mid.adapter.metrics.counted("event_writes", result="done") == 3

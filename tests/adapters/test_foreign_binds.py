@@ -67,6 +67,7 @@ async def test_a_bind_that_was_not_decided_is_counted_and_said(
 async def test_own_binds_and_pods_of_others_are_not_counted() -> None:
     bench = Bench()
     await bench.lead()
+    bench.foreign.note_pod(ours("p").pod)
     bench.foreign.note_bind(bind("p", "n1").bind)
     bench.bind("p", "n1")
     # It came with a node, so nobody bound it.
@@ -96,6 +97,8 @@ async def test_pods_that_are_gone_are_forgotten() -> None:
         bench.foreign.note_pod(ours(f"p{number}").pod)
         bench.foreign.note_bind(bind(f"p{number}").bind)
         bench.foreign.forget_pod(f"uid-p{number}")
+        # A bind is tried again before it is known that the pod is gone.
+        bench.foreign.note_bind(bind(f"p{number}").bind)
     assert not bench.foreign._pending
     assert not bench.foreign._decided
 
@@ -152,6 +155,7 @@ def test_only_a_pending_pod_on_the_decided_node_is_what_was_asked_for() -> None:
     assert not is_asked_for(seen(node=""))
     # Once: later versions hold something else.
     foreign = Bench().foreign
+    foreign.note_pod(ours("p").pod)
     foreign.note_bind(bind("p", "n1").bind)
     assert [foreign.note_pod(seen()), foreign.note_pod(seen())] == [True, False]
     # That it runs is expected too, and nothing after it.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pumice.adapters.kubernetes import shutdown
+from pumice.adapters.runtime import shutdown
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.cli.main import pumice
 

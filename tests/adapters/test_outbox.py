@@ -31,7 +31,7 @@ class Side:
 
     def send(self, max_ops: int = 1000, batch_bytes: int = 1 << 20) -> list[str]:
         """Sends one batch; the kinds of its ops."""
-        batch = self.outbox.take(max_ops, batch_bytes, 1 << 22)
+        batch = self.outbox.next_batch(max_ops, batch_bytes, 1 << 22)
         if batch is None:
             return []
         request = ConnectRequest.FromString(batch_request(batch.first_seq, batch.ops))
@@ -118,7 +118,7 @@ def test_a_snapshot_holds_everything_in_an_order_in_which_references_resolve() -
     side.put(group())
     side.put(node("n1"))
     side.outbox.begin_snapshot()
-    batch = side.outbox.take(100, 1 << 20, 1 << 22)
+    batch = side.outbox.next_batch(100, 1 << 20, 1 << 22)
     assert batch is not None
     ops = [Op.FromString(op) for op in batch.ops]
     assert ops[0].HasField("configuration")
@@ -177,7 +177,7 @@ def test_what_was_not_acknowledged_is_sent_again_under_its_number() -> None:
     side.put(pod("d"))
     assert side.outbox.resume(2)
     assert side.outbox.next_seq == 3
-    batch = side.outbox.take(100, 1 << 20, 1 << 22)
+    batch = side.outbox.next_batch(100, 1 << 20, 1 << 22)
     assert batch is not None
     assert (batch.first_seq, len(batch.ops)) == (3, 1)
     assert side.send() == ["upsert"]
@@ -254,11 +254,11 @@ def test_an_object_over_the_message_limit_is_left_out_and_named() -> None:
     side = started()
     side.put(pod("x" * 2000))
     side.put(pod("b"))
-    batch = side.outbox.take(100, 1000, 1000)
+    batch = side.outbox.next_batch(100, 1000, 1000)
     assert batch is not None
     assert len(batch.ops) == 1
-    assert [held.identity.name for held in side.outbox.take_oversized()] == ["x" * 2000]
-    assert side.outbox.take_oversized() == []
+    assert [held.identity.name for held in side.outbox.pop_oversized()] == ["x" * 2000]
+    assert side.outbox.pop_oversized() == []
 
 
 def test_the_newest_configuration_waits_alone() -> None:
@@ -270,8 +270,8 @@ def test_the_newest_configuration_waits_alone() -> None:
     assert side.model.configurations[0].default_queue == "q2"
 
 
-def has_news(side: Side) -> bool:
-    return side.outbox.has_news
+def has_urgent_work(side: Side) -> bool:
+    return side.outbox.has_urgent_work
 
 
 def test_only_what_a_core_does_not_assume_yet_is_news() -> None:
@@ -281,12 +281,12 @@ def test_only_what_a_core_does_not_assume_yet_is_news() -> None:
     assert bound is not None
     side.outbox.upsert(bound, can_wait=True)
     assert side.outbox.has_work
-    assert not has_news(side)
+    assert not has_urgent_work(side)
     side.outbox.report(Outcome(decision_id="d2", code=OUTCOME_CODE_RETRYING))
-    assert has_news(side)
-    while side.outbox.take(1, 1 << 20, 1 << 20) is not None:
+    assert has_urgent_work(side)
+    while side.outbox.next_batch(1, 1 << 20, 1 << 20) is not None:
         pass
-    assert not has_news(side)
+    assert not has_urgent_work(side)
 
 
 def test_an_expected_pod_that_changes_or_goes_while_it_waits_is_news() -> None:
@@ -295,17 +295,17 @@ def test_an_expected_pod_that_changes_or_goes_while_it_waits_is_news() -> None:
         first = side.buffer.keep(pod("p1"))
         assert first is not None
         side.outbox.upsert(first)
-        assert side.outbox.take(9, 1 << 20, 1 << 20) is not None
+        assert side.outbox.next_batch(9, 1 << 20, 1 << 20) is not None
         bound = side.buffer.keep(pod("p1", node="n1"))
         assert bound is not None
         side.outbox.upsert(bound, can_wait=True)
-        assert not has_news(side)
+        assert not has_urgent_work(side)
         if changed:
             later = side.buffer.keep(pod("p1", node="n2"))
             assert later is not None
             side.outbox.upsert(later)
         else:
             side.outbox.tombstone(KIND_POD, bound.identity.uid)
-        assert has_news(side)
-        assert side.outbox.take(9, 1 << 20, 1 << 20) is not None
-        assert not has_news(side)
+        assert has_urgent_work(side)
+        assert side.outbox.next_batch(9, 1 << 20, 1 << 20) is not None
+        assert not has_urgent_work(side)

@@ -54,7 +54,7 @@ class Stream(RuleBasedStateMachine):
 
     @rule(max_ops=st.integers(1, 5))
     def adapter_sends(self, max_ops: int) -> None:
-        batch = self.outbox.take(max_ops, 300, 1 << 22)
+        batch = self.outbox.next_batch(max_ops, 300, 1 << 22)
         if batch is not None:
             self._post(ConnectRequest.FromString(batch_request(batch.first_seq, batch.ops)))
         end = self.outbox.end_snapshot()

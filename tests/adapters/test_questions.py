@@ -138,9 +138,13 @@ async def test_whatever_the_server_does_there_is_an_answer(
     assert problem in extender.told()["q"]["error"]
 
 
-async def test_a_silent_server_is_given_up_in_time(extender: Extender) -> None:
+@pytest.mark.parametrize("seconds", [0.05, -1.0])
+async def test_a_silent_server_is_given_up_in_time(
+    extender: Extender, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(questions, "_TIME_LIMIT_SECONDS", 0.1)
     extender.answers = extender.hold
-    extender.ask("q", seconds=0.05)
+    extender.ask("q", seconds=seconds)
     await until(lambda: bool(extender.brought))
     assert extender.told()["q"]["error"]
 

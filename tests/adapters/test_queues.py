@@ -1,18 +1,16 @@
-"""Resync and cleanup: per key, later each time, until it is done."""
+"""Resync: per object, later each time, until it is done."""
 
 import asyncio
 import random
 
-from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.clock import Backoff, end_tasks
-from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
 from pumice.adapters.runtime.work_queue import WorkQueue
-from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
+from pumice.v1.object_pb2 import ClusterObject
 from tests.adapters.fake_clock import FakeClock, settle
-from tests.adapters.fake_world import FakeWorld, group, pod
+from tests.adapters.fake_world import FakeWorld, pod
 
 A = pod_identity("uid-a", "ns", "a")
 
@@ -209,38 +207,3 @@ async def test_a_reading_that_the_watch_overtook_is_not_told() -> None:
     await bench.clock.advance(5)
     assert bench.ear.heard == ["seen uid-a"]
     await end_tasks(bench.task)
-
-
-async def test_a_deleted_job_is_forgotten_when_its_last_pod_is_gone() -> None:
-    buffer, clock, forgotten = ResumeBuffer(), FakeClock(), list[DeletedJob]()
-    metrics = Metrics()
-    queue = CleanupQueue(
-        buffer, forgotten.append, Backoff(1.0, 8.0), clock, random.Random(1), metrics
-    )
-    task = asyncio.create_task(queue.run())
-    buffer.keep(group())
-    buffer.keep(pod("a"))
-    job = DeletedJob("ns/job", "uid-job")
-    buffer.drop(KIND_POD_GROUP, "uid-job")
-    queue.add(job)
-    await clock.advance(20)
-    assert forgotten == []
-    buffer.drop(KIND_POD, "uid-a")
-    await clock.advance(20)
-    assert forgotten == [job]
-    assert metrics.counted("jobs_cleaned_up") == 1
-    await end_tasks(task)
-
-
-async def test_a_job_of_the_same_name_does_not_keep_the_old_one_alive() -> None:
-    buffer, clock, forgotten = ResumeBuffer(), FakeClock(), list[DeletedJob]()
-    queue = CleanupQueue(
-        buffer, forgotten.append, Backoff(1.0, 8.0), clock, random.Random(1), Metrics()
-    )
-    task = asyncio.create_task(queue.run())
-    buffer.keep(group(uid="new"))
-    buffer.keep(pod("a"))
-    queue.add(DeletedJob("ns/job", "old"))
-    await settle()
-    assert forgotten == [DeletedJob("ns/job", "old")]
-    await end_tasks(task)

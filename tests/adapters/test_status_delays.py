@@ -49,7 +49,7 @@ async def test_a_new_phase_of_a_group_is_written_at_once_with_what_waited() -> N
     bench.say(in_phase(POD_GROUP_PHASE_RUNNING, running=2))
     await settle()
     assert bench.world.called("status") == ["job"]
-    assert bench.writer.is_idle
+    assert bench.is_idle
 
 
 async def test_an_admitted_gang_that_is_being_bound_is_written_when_it_runs() -> None:

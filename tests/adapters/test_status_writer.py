@@ -8,11 +8,11 @@ import pytest
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
+from pumice.adapters.runtime.event_writer import EventWriter
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
-from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.group_pb2 import POD_GROUP_PHASE_INQUEUE, PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
@@ -33,21 +33,12 @@ class Bench:
         self.world, self.clock, self.buffer = FakeWorld(), FakeClock(), ResumeBuffer()
         self.slots = CallLimiter(slots, self.clock)
         self.metrics = Metrics()
-        self.writer = StatusWriter(
-            self.world,
-            self.buffer,
-            self.slots,
-            RuntimeOptions(
-                "c",
-                "a",
-                status_tries=3,
-                event_queue_size=20,
-                waiting_report_seconds=waiting_report_seconds,
-            ),
-            self.clock,
-            random.Random(1),
-            self.metrics,
+        options = RuntimeOptions(
+            "c", "a", event_queue_size=20, waiting_report_seconds=waiting_report_seconds
         )
+        parts = (self.buffer, self.slots, options, self.clock, random.Random(1), self.metrics)
+        self.writer = StatusWriter(self.world, *parts)
+        self.events = EventWriter(self.world, *parts)
         self.hold(group())
         self.world.store.put(group())
 
@@ -61,7 +52,14 @@ class Bench:
         self.buffer.keep(found)
 
     def say(self, *changes: StatusChange, events: tuple[Event, ...] = ()) -> None:
-        self.writer.take(StatusBatch(changes=changes, events=events))
+        for change in changes:
+            self.writer.add(change)
+        for event in events:
+            self.events.add_from_core(event)
+
+    @property
+    def is_idle(self) -> bool:
+        return self.writer.is_idle and self.events.is_idle
 
 
 def running(count: int) -> StatusChange:
@@ -84,7 +82,7 @@ async def test_a_status_is_written_once_and_not_again_when_the_world_shows_it() 
     bench.say(running(1))
     await settle()
     assert bench.world.called("status") == ["job"]
-    assert bench.writer.is_idle
+    assert bench.is_idle
 
 
 async def test_a_status_that_goes_back_before_its_echo_is_written() -> None:
@@ -142,13 +140,67 @@ async def test_a_newer_status_replaces_one_that_waits() -> None:
     assert bench.metrics.counted("coalesced_statuses") == 2
 
 
-async def test_a_failed_write_is_tried_again_a_bounded_number_of_times() -> None:
+@pytest.mark.parametrize(
+    "code", [ApplyCode.SERVER_ERROR, ApplyCode.NOT_LEADING, ApplyCode.FORBIDDEN]
+)
+async def test_a_status_is_tried_again_until_it_is_written(code: ApplyCode) -> None:
     bench = Bench()
-    bench.world.answers["status job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 9
+    bench.world.answers["status job"] = [ApplyResult(code)] * 20
     bench.say(running(1))
+    await bench.clock.advance(15)
+    assert 4 <= len(bench.world.called("status")) <= 10
+    await bench.clock.advance(600)
+    assert len(bench.world.called("status")) == 21
+    assert bench.is_idle
+
+
+async def test_statuses_of_an_earlier_epoch_are_not_written() -> None:
+    bench = Bench()
+    gate = asyncio.Event()
+
+    async def deposed() -> ApplyResult:
+        await gate.wait()
+        return ApplyResult(ApplyCode.NOT_LEADING)
+
+    bench.world.answers["status job"] = [deposed]
+    bench.say(running(1))
+    await settle()
+    bench.writer.drop_all()
+    gate.set()
     await bench.clock.advance(100)
-    assert len(bench.world.called("status")) == 3
-    assert bench.writer.is_idle
+    assert bench.world.called("status") == ["job"]
+    assert bench.is_idle
+
+
+async def test_an_admission_does_not_wait_for_binds_as_the_status_before_it_does() -> None:
+    bench = Bench(slots=8)
+    async with bench.slots.hold(CallPriority.APPLY):
+        bench.say(running(1))
+        await settle()
+        assert not bench.world.called("status")
+        admitted = running(0)
+        admitted.pod_group.status.phase = POD_GROUP_PHASE_INQUEUE
+        bench.say(admitted)
+        await settle()
+        assert bench.world.called("status") == ["job"]
+    await settle()
+    assert bench.world.called("status") == ["job"]
+    assert bench.is_idle
+
+
+async def test_statuses_of_objects_that_are_gone_leave_nothing_behind() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    bench.buffer.drop(KIND_POD_GROUP, "uid-job")
+    for number in range(20):
+        late, waiting = running(1), running(1)
+        late.pod_group.uid, waiting.pod_group.uid = f"late {number}", f"waiting {number}"
+        bench.world.answers["status job"].append(ApplyResult(ApplyCode.NOT_FOUND))
+        bench.say(late, waiting)
+        bench.writer.forget(KIND_POD_GROUP, waiting.pod_group.uid)
+    await settle()
+    assert len(bench.world.called("status")) == 20
+    assert bench.is_idle
+    assert not bench.writer._unseen
 
 
 async def test_a_status_of_an_object_that_went_is_not_written() -> None:
@@ -159,43 +211,7 @@ async def test_a_status_of_an_object_that_went_is_not_written() -> None:
     bench.writer.forget(KIND_POD_GROUP, "uid-job")
     await bench.clock.advance(100)
     assert len(bench.world.called("status")) == 1
-    assert bench.writer.is_idle
-
-
-async def test_events_keep_their_order_while_the_world_fails() -> None:
-    bench = Bench()
-    failing = ApplyResult(ApplyCode.SERVER_ERROR)
-    bench.world.answers["event job"] = [failing] * 11
-    bench.say(events=(event("one"), event("two")))
-    bench.say(events=(event("three"),))
-    await bench.clock.advance(600)
-    assert bench.world.called("event") == ["one"] * 12 + ["two", "three"]
-    assert bench.metrics.counted("dropped_events") == 0
-    assert bench.writer.is_idle
-
-
-async def test_an_event_that_keeps_failing_is_dropped_and_counted() -> None:
-    bench = Bench()
-    bench.world.answers["event job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 12
-    bench.say(events=(event("one"), event("two")))
-    await bench.clock.advance(600)
-    assert bench.world.called("event") == ["one"] * 12 + ["two"]
-    assert bench.metrics.counted("dropped_events", cause="given up") == 1
-    assert bench.writer.is_idle
-
-
-async def test_the_queue_of_events_is_bounded() -> None:
-    bench = Bench()
-    bench.world.answers["event job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 10**6
-    for number in range(50):
-        bench.say(events=(event(f"{number}"),))
-    # The options of these tests let twenty events wait.
-    assert bench.metrics.counted("dropped_events", cause="queue full") == 30
-    assert "event_queue_length 20.0" in bench.metrics.render().decode()
-    await bench.clock.advance(10_000)
-    assert bench.metrics.counted("dropped_events", cause="given up") == 20
-    assert "event_queue_length 0.0" in bench.metrics.render().decode()
-    assert bench.writer.is_idle
+    assert bench.is_idle
 
 
 async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
@@ -227,11 +243,11 @@ async def test_nothing_is_written_about_the_wait_of_a_pod_that_was_bound() -> No
     bench.say(change, events=(said,))
     bench.writer.forget_wait("uid-a")
     bound = Event(kind=KIND_POD, namespace="ns", name="a", uid="uid-a", message="bound")
-    bench.writer.take_event(bound)
+    bench.events.add(bound)
     # The watch has not shown the bind yet.
     await bench.clock.advance(0.5)
     assert bench.world.calls == [("event", "bound")]
-    assert bench.writer.is_idle
+    assert bench.is_idle
 
 
 async def test_what_pods_wait_for_is_written_beside_binds() -> None:
@@ -250,17 +266,6 @@ async def test_what_pods_wait_for_is_written_beside_binds() -> None:
         assert bench.world.called("status") == ["job"]
     await settle()
     assert bench.world.called("status") == ["job", "q"]
-
-
-async def test_a_few_workers_write_all_events() -> None:
-    bench = Bench(slots=64)
-    for number in range(18):
-        bench.say(events=(Event(name=f"p{number}", uid=f"uid-{number}", message=f"{number}"),))
-    tasks = len(asyncio.all_tasks())
-    await settle()
-    assert sorted(bench.world.called("event"), key=int) == [f"{number}" for number in range(18)]
-    assert tasks <= 1 + RuntimeOptions("c", "a").event_writers
-    assert bench.writer.is_idle
 
 
 async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
@@ -284,18 +289,6 @@ async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
     bench.say(queue, waiting)
     await settle()
     assert len(bench.world.called("status")) == 2
-
-
-async def test_a_deposed_leader_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    bench = Bench()
-    refused = ApplyResult(ApplyCode.NOT_LEADING)
-    for number in range(10):
-        bench.world.answers[f"event p{number}"] = [refused]
-        bench.say(events=(Event(name=f"p{number}", uid=f"uid-{number}", message="waits"),))
-    await settle()
-    assert bench.writer.is_idle
-    assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
 async def test_that_an_object_was_deleted_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -333,30 +326,7 @@ async def test_that_a_pod_waits_is_written_only_if_it_still_waits_a_moment_later
     assert bench.world.called("status") == ["waits"]
     assert bench.world.called("event") == ["waits"]
     assert bench.metrics.counted("dropped_events", cause="overtaken") == 1
-    assert bench.writer.is_idle
-
-
-async def test_an_event_that_a_gang_waits_is_overtaken_by_the_event_that_it_is_placed() -> None:
-    bench = Bench(waiting_report_seconds=0.5)
-    for reason in ("Unschedulable", "Scheduled"):
-        said = Event(kind=KIND_POD_GROUP, namespace="ns", name="g", uid="uid-g", reason=reason)
-        said.message = reason
-        bench.say(events=(said,))
-    await bench.clock.advance(0.5)
-    assert bench.world.called("event") == ["Scheduled"]
-
-
-async def test_an_event_that_a_pod_waits_is_overtaken_by_its_bind() -> None:
-    bench = Bench(waiting_report_seconds=0.5)
-    bench.hold(pod("a"))
-    _, said = waits("a")
-    bench.say(events=(said, said))
-    bound = Event(kind=KIND_POD, namespace="ns", name="a", uid="uid-a", reason="Scheduled")
-    bound.message = "bound"
-    bench.writer.take_event(bound)
-    await bench.clock.advance(0.5)
-    assert bench.world.called("event") == ["bound"]
-    assert bench.metrics.counted("dropped_events", cause="overtaken") == 2
+    assert bench.is_idle
 
 
 async def test_the_gate_of_a_pod_is_lifted_at_once() -> None:
@@ -365,21 +335,3 @@ async def test_the_gate_of_a_pod_is_lifted_at_once() -> None:
     bench.say(StatusChange(pod_gate=lift))
     await settle()
     assert bench.world.called("status") == ["a"]
-
-
-async def test_a_server_that_is_slow_gets_fewer_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(slots=1)
-
-    async def slow(event: Event) -> ApplyResult:
-        bench.world.calls.append(("event", event.message))
-        await bench.clock.sleep(0.05)
-        return ApplyResult(ApplyCode.DONE)
-
-    monkeypatch.setattr(bench.world, "write_event", slow)
-    for number in range(2 * RuntimeOptions("c", "a").event_writers):
-        bench.say(events=(Event(name="p", uid=f"uid-{number}", message=f"{number}"),))
-    for _ in range(4):
-        await bench.clock.advance(0.05)
-    assert len(bench.world.called("event")) == RuntimeOptions("c", "a").event_writers
-    await bench.clock.advance(10.0)
-    assert len(bench.world.called("event")) == 2 * RuntimeOptions("c", "a").event_writers

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from pumice.adapters.runtime.digests import digests_of
 from pumice.adapters.runtime.errors import FencedError, RefusedError, ReplacedError
@@ -232,6 +233,17 @@ async def test_digests_come_now_and_then_and_are_right(stage: Stage) -> None:
     stage.world.store.put(pod("a", node="n1"))
     count = len(served.model.digests)
     await served.until(lambda: len(served.model.digests) >= count + 2)
+
+
+async def test_a_digest_interval_below_zero_is_not_used(stage: Stage) -> None:
+    stage.start(stage.adapter())
+    stream = await stage.core.accept()
+    limits = Limits(digest_interval=Duration(seconds=-1))
+    stream.send(welcome=Welcome(mode=WELCOME_MODE_SNAPSHOT, limits=limits))
+    served = ServedStream(stream, CoreModel(), credit=100, acks=True)
+    await served.snapshot_done()
+    await asyncio.sleep(0.05)
+    assert not served.model.digests
 
 
 async def test_rejected_objects_are_counted_and_the_stream_goes_on(stage: Stage) -> None:

@@ -5,10 +5,10 @@ import asyncio
 from pumice.adapters.kubernetes.options import ConfigMapKey, KubernetesOptions, LeaseOptions
 from pumice.adapters.kubernetes.process import run_adapter
 from pumice.adapters.kubernetes.settings import AdapterSettings
-from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.runtime.clock import end_tasks
 from pumice.adapters.runtime.connect import channel_factory
 from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.shutdown import Shutdown
 from tests.adapters.fake_core import FakeCore
 from tests.adapters.kubernetes.fake_api import FakeApi
 

@@ -208,3 +208,18 @@ async def test_only_so_many_confirmations_wait(monkeypatch: pytest.MonkeyPatch) 
     # The first two binds are not remembered, and three confirmations wait.
     assert [name for name, _ in pods.told()] == ["a", "b", "f"]
     assert len(pods.kept) == 3
+
+
+async def test_a_newer_version_ends_the_wait_of_a_bind_that_is_no_longer_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confirmations, "_MOST_BINDS", 1)
+    pods = Pods()
+    pods.bind("a")
+    pods.show("a")
+    pods.bind("b")
+    pods.show("a", phase="Running")
+    await pods.clock.advance(60)
+    assert pods.told() == [("a", "n1")]
+    assert not len(pods.kept)
+    pods.run.cancel()

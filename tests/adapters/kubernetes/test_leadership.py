@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import aiohttp
 import pytest
 
-from pumice.adapters.kubernetes.shutdown import Shutdown
+from pumice.adapters.runtime.shutdown import Shutdown
 from pumice.v1.decision_pb2 import Bind, Decision
 from tests.adapters.fake_clock import until
 from tests.adapters.fake_core import running_core, serve

@@ -310,4 +310,11 @@ async def test_a_watch_is_read_less_often_while_calls_are_slow(
     await until(lambda: "n3" in case.store.names, "the watch does not show n3")
     await until(lambda: bool(pauses), "no pause")
     assert 0.01 < pauses[0] < 0.02
+    # What fills the buffer of a connection is read at once.
+    await until(lambda: len(pauses) == 1)
+    large = node("n4")
+    large["metadata"]["annotations"] = {"data": "x" * 50_000}
+    case.api.put("nodes", large)
+    await until(lambda: "n4" in case.store.names, "the watch does not show n4")
+    assert len(pauses) == 1
     await case.stop()

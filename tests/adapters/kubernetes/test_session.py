@@ -237,9 +237,9 @@ async def test_the_rate_is_kept_after_the_burst() -> None:
     clock = FakeClock()
     bucket = TokenBucket(10, 3, clock)
     for _ in range(3):
-        await bucket.take()
+        await bucket.acquire()
     assert clock.sleeps == []
-    waits = [asyncio.create_task(bucket.take()) for _ in range(2)]
+    waits = [asyncio.create_task(bucket.acquire()) for _ in range(2)]
     await clock.advance(1)
     assert clock.sleeps == pytest.approx([0.1, 0.2])
     await asyncio.gather(*waits)

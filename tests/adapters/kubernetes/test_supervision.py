@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.supervision import Child, _restart_delay
 from pumice.adapters.runtime.clock import SystemClock
+from pumice.adapters.runtime.shutdown import Shutdown
 
 
 async def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:

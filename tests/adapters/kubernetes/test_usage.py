@@ -280,10 +280,10 @@ def test_data_that_waits_is_replaced_and_a_snapshot_has_it_again() -> None:
     def bring(cpu: float) -> None:
         data = PluginData(plugin="usage", name="n1", numbers={"cpu": cpu})
         if buffer.keep_data(data):
-            outbox.bring(data)
+            outbox.put_data(data)
 
     def sent() -> list[float]:
-        batch = outbox.take(100, 1 << 20, 1 << 20)
+        batch = outbox.next_batch(100, 1 << 20, 1 << 20)
         return [Op.FromString(op).plugin_data.numbers["cpu"] for op in batch.ops] if batch else []
 
     for cpu in (1.0, 1.0, 2.0):

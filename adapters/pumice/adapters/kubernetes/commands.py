@@ -11,10 +11,10 @@ from pumice.adapters.core_options import core_options
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.flags import adapter_flags
 from pumice.adapters.kubernetes.settings import AdapterSettings, log_level, settings_from
-from pumice.adapters.kubernetes.shutdown import Shutdown, run_until_signal
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
+from pumice.adapters.runtime.shutdown import Shutdown, run_until_signal
 from pumice.logs import configure_logging
 
 if TYPE_CHECKING:

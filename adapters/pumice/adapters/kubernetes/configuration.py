@@ -104,15 +104,19 @@ _DATA: Final = msgspec.json.Decoder(_Data)
 
 
 class ConfigMapStore:
-    """Receives one ConfigMap from a reflector."""
+    """Receives one key of one ConfigMap from a reflector."""
 
     def __init__(
         self,
         key: ConfigMapKey,
-        feed: ConfigurationFeed,
+        on_text: Callable[[str], None],
+        on_invalid: Callable[[str], None],
+        on_missing: Callable[[], None],
         on_seen: Callable[[Head], None] = lambda _: None,
     ) -> None:
-        self._key, self._feed, self._on_seen = key, feed, on_seen
+        self._key, self._on_seen = key, on_seen
+        # They get the text of the key, why the ConfigMap has none, or that there is no ConfigMap.
+        self._on_text, self._on_invalid, self._on_missing = on_text, on_invalid, on_missing
         self._is_present = False
 
     @property
@@ -123,31 +127,46 @@ class ConfigMapStore:
         self._is_present = False
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
-        if head.metadata.name != self._key.name:
+        if not self._is_selected(head):
             return
         self._is_present = True
         self._on_seen(head)
         try:
             text = _DATA.decode(raw).data.get(self._key.key)
         except msgspec.MsgspecError as error:
-            self._feed.put_missing(str(self._key), f"{self._key} cannot be read: {error}")
+            self._on_invalid(f"{self._key} cannot be read: {error}")
             return
         if text is None:
-            self._feed.put_missing(str(self._key), f"{self._key} does not exist")
-            return
-        self._feed.put(text, str(self._key))
+            self._on_invalid(f"{self._key} does not exist")
+        else:
+            self._on_text(text)
 
     def end_list(self, version: str) -> None:
         if not self._is_present:
-            self._miss()
+            self._on_missing()
 
     def delete(self, head: Head) -> None:
-        if head.metadata.name == self._key.name:
-            self._miss()
+        if self._is_selected(head):
+            self._on_missing()
+
+    def _is_selected(self, head: Head) -> bool:
+        where = (head.metadata.namespace, head.metadata.name)
+        return where == (self._key.namespace, self._key.name)
 
     async def wait_for_space(self) -> None:
         """Does nothing, because there is at most one object."""
 
-    def _miss(self) -> None:
-        where = f"{self._key.namespace}/{self._key.name}"
-        self._feed.put_missing(str(self._key), f"ConfigMap {where} does not exist")
+
+def configuration_store(
+    key: ConfigMapKey, feed: ConfigurationFeed, on_seen: Callable[[Head], None]
+) -> ConfigMapStore:
+    """A store that puts the scheduler configuration of a ConfigMap into a feed."""
+    source = str(key)
+    missing = f"ConfigMap {key.namespace}/{key.name} does not exist"
+    return ConfigMapStore(
+        key,
+        lambda text: feed.put(text, source),
+        lambda problem: feed.put_missing(source, problem),
+        lambda: feed.put_missing(source, missing),
+        on_seen,
+    )

@@ -92,6 +92,8 @@ class BindConfirmations:
         """Delays an event that only confirms a bind; returns whether it did."""
         uid = head.metadata.uid
         if uid not in self._nodes:
+            # A bind that is no longer remembered: the delayed event is older than this one.
+            self._kept.pop(uid, None)
             return False
         kept = self._kept.get(uid)
         state = _read(raw)

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-import msgspec
-
-from pumice.adapters.kubernetes.configuration import CONFIG_MAPS
+from pumice.adapters.kubernetes.configuration import ConfigMapStore
 from pumice.adapters.kubernetes.device_settings import (
     PLUGIN,
     DeviceConfigError,
@@ -16,7 +15,6 @@ from pumice.adapters.kubernetes.device_settings import (
     device_settings,
 )
 from pumice.adapters.kubernetes.npu_info import NpuInfoStore
-from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.kubernetes.options import ConfigMapKey
 from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.selection import Source
@@ -33,60 +31,6 @@ _LONGEST_SECONDS: Final = 10.0
 Publish = Callable[[WorldEvent], None]
 # Makes a reflector of a source, a store and a namespace.
 MakeReflector = Callable[[Source, Store, str], Reflector]
-
-
-class _Data(msgspec.Struct):
-    data: dict[str, str] = {}
-
-
-_DATA: Final = msgspec.json.Decoder(_Data)
-
-
-class DeviceConfigStore:
-    """Receives the ConfigMap with the device configuration.
-
-    Without a ConfigMap the core uses its default. After an invalid one the last one stays in use.
-    """
-
-    def __init__(self, key: ConfigMapKey, publish: Callable[[str], None]) -> None:
-        self._key, self._publish = key, publish
-        self._is_present = False
-
-    @property
-    def source(self) -> Source:
-        return Source(CONFIG_MAPS, f"metadata.name={self._key.name}")
-
-    def begin_list(self) -> None:
-        self._is_present = False
-
-    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
-        if not self._is_selected(head):
-            return
-        self._is_present = True
-        try:
-            text = _DATA.decode(raw).data.get(self._key.key)
-            if text is None:
-                raise DeviceConfigError("the key is missing")
-            check_config(text)
-        except (DeviceConfigError, msgspec.MsgspecError) as error:
-            log.error("%s: %s; the device configuration stays unchanged", self._key, error)
-        else:
-            self._publish(text)
-
-    def end_list(self, version: str) -> None:
-        if not self._is_present:
-            self._publish("")
-
-    def delete(self, head: Head) -> None:
-        if self._is_selected(head):
-            self._publish("")
-
-    def _is_selected(self, head: Head) -> bool:
-        where = (head.metadata.namespace, head.metadata.name)
-        return where == (self._key.namespace, self._key.name)
-
-    async def wait_for_space(self) -> None:
-        """Does nothing, because there is at most one object."""
 
 
 class DeviceDataWatcher:
@@ -117,7 +61,19 @@ class DeviceDataWatcher:
         if self.is_known.is_set() or settings.config_map is None:
             self._publish_configuration()
 
+    def _check_device_config(self, key: ConfigMapKey, text: str) -> None:
+        try:
+            check_config(text)
+        except DeviceConfigError as error:
+            self._keep_device_config(f"{key}: {error}")
+        else:
+            self._set_device_config(text)
+
+    def _keep_device_config(self, problem: str) -> None:
+        log.error("%s; the device configuration stays unchanged", problem)
+
     def _set_device_config(self, text: str) -> None:
+        """Publishes the device configuration; "": the core uses its default."""
         if text != self._text:
             self._text = text
             if self.is_known.is_set():
@@ -146,12 +102,17 @@ class DeviceDataWatcher:
     async def _watch(self, settings: DeviceSettings) -> None:
         reflectors = []
         if settings.config_map is not None:
-            config = DeviceConfigStore(settings.config_map, self._set_device_config)
-            namespace = settings.config_map.namespace
-            reflectors.append(self._make(config.source, config, namespace))
+            key = settings.config_map
+            store = ConfigMapStore(
+                key,
+                partial(self._check_device_config, key),
+                self._keep_device_config,
+                lambda: self._set_device_config(""),
+            )
+            reflectors.append(self._make(store.source, store, key.namespace))
         if settings.npus is not None:
-            store = NpuInfoStore(self._publish_npus)
-            reflectors.append(self._make(settings.npus.source, store, settings.npus.namespace))
+            npus = NpuInfoStore(self._publish_npus)
+            reflectors.append(self._make(settings.npus.source, npus, settings.npus.namespace))
         running = (reflector.run() for reflector in reflectors)
         await asyncio.gather(self._note_listed(reflectors, settings), *running)
 

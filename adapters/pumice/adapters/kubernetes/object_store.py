@@ -115,14 +115,14 @@ class ObjectStore:
     def begin_list(self) -> None:
         self._listing = set()
         if self._confirmations is not None:
-            self._confirmations.forget_all(self._take)
+            self._confirmations.forget_all(self._handle)
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
         if self._listing is not None:
             self._listing.add(head.metadata.uid)
-        elif self._confirmations is not None and self._confirmations.keep(head, raw, self._take):
+        elif self._confirmations is not None and self._confirmations.keep(head, raw, self._handle):
             return
-        self._take(head, raw)
+        self._handle(head, raw)
 
     def end_list(self, version: str) -> None:
         present, self._listing = self._listing or set(), None
@@ -141,7 +141,7 @@ class ObjectStore:
 
     # Events for the runtime.
 
-    def _take(self, head: Head, raw: msgspec.Raw) -> None:
+    def _handle(self, head: Head, raw: msgspec.Raw) -> None:
         metadata = head.metadata
         seen = ClusterObject()
         try:
@@ -166,7 +166,7 @@ class ObjectStore:
         if self._kind not in FILTERED:
             return True
         owners = metadata.owner_references
-        return self._selection.takes(item, owners[0].name if owners else metadata.name)
+        return self._selection.selects(item, owners[0].name if owners else metadata.name)
 
     def _announce(self, uid: str, key: _Key, item: ClusterObject) -> None:
         if self._kind == KIND_POD and not item.pod.node_name:

@@ -22,7 +22,6 @@ from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.settings import AdapterSettings
-from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
@@ -30,6 +29,7 @@ from pumice.adapters.runtime.core_monitor import CoreMonitor
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.runner import AdapterRuntime
+from pumice.adapters.runtime.shutdown import Shutdown
 from pumice.adapters.shadow.comparison import Comparison
 from pumice.adapters.shadow.node_equivalence import NodeEquivalence
 from pumice.adapters.shadow.options import ShadowOptions
@@ -52,10 +52,10 @@ async def run_adapter(
     clock, metrics = SystemClock(), Metrics()
     health = Health(metrics)
     source = AccessSource(settings.kubeconfig, settings.context, settings.master)
-    pace = TokenBucket(settings.qps, settings.burst, clock)
+    rate_limit = TokenBucket(settings.qps, settings.burst, clock)
     api = ApiSession(
         source,
-        pace,
+        rate_limit,
         clock,
         metrics,
         connections=settings.connections,

@@ -12,7 +12,8 @@ class TokenBucket:
         self._tokens = float(self._burst)
         self._at = clock.now()
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
+        """Waits for a token."""
         if self._qps <= 0:
             return
         now = self._clock.now()

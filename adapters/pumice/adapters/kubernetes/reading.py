@@ -54,5 +54,5 @@ class ObjectReader:
         except (ManifestError, msgspec.MsgspecError) as error:
             raise ReadError(one_line(error)) from error
         owner = head.owner_references[0].name if head.owner_references else head.name
-        is_ours = self._selection.takes(found, owner)
+        is_ours = self._selection.selects(found, owner)
         return Reading(found if is_ours else None, head.resource_version)

@@ -62,10 +62,12 @@ _FRUITLESS_WATCHES: Final = 3
 # A resource without an open watch for so long is stale.
 _STALE_SECONDS: Final = 60.0
 _LONGEST_PROBLEM: Final = 200
-# The pause between two reads of a watch, as a share of the duration of a call, and its limits.
+# The pause between two reads of a watch, as a share of the duration of a call, and its limits. After a
+# larger read there is no pause: more events wait already, and a watch that is read too slowly is ended.
 _PAUSE_SHARE: Final = 0.25
 _SHORTEST_PAUSE_SECONDS: Final = 0.005
 _LONGEST_PAUSE_SECONDS: Final = 0.025
+_PAUSE_BYTES: Final = 32 << 10
 
 
 class Store(Protocol):
@@ -354,9 +356,10 @@ class Reflector:
                 raise _RelistNeeded(f"a line is longer than {_LONGEST_LINE} bytes")
             for line in lines:
                 if line:
-                    self._take(line)
+                    self._handle_line(line)
             await self._store.wait_for_space()
-            await self._pause()
+            if len(chunk) < _PAUSE_BYTES:
+                await self._pause()
 
     async def _pause(self) -> None:
         """Lets more events arrive while calls are slow: several events at once cost less CPU time.
@@ -367,7 +370,7 @@ class Reflector:
         if seconds >= _SHORTEST_PAUSE_SECONDS:
             await self._clock.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
             event = WATCH_EVENT.decode(line)
             head = self._apply(event)

@@ -36,11 +36,11 @@ class Selection:
     node_labels: tuple[tuple[str, str], ...] = ()
     shard: Shard | None = None
 
-    def takes(self, item: ClusterObject, owner: str) -> bool:
+    def selects(self, item: ClusterObject, owner: str) -> bool:
         """Whether an object is selected. ``owner`` is the name of its first owner, or its own."""
         match item.WhichOneof("object"):
             case "pod":
-                return self._takes_pod(item, owner)
+                return self._selects_pod(item, owner)
             case "node":
                 node = item.node
                 labels = node.labels
@@ -53,7 +53,7 @@ class Selection:
             case _:
                 return True
 
-    def _takes_pod(self, item: ClusterObject, owner: str) -> bool:
+    def _selects_pod(self, item: ClusterObject, owner: str) -> bool:
         pod = item.pod
         if pod.spec.scheduler_name in self.scheduler_names and self._in_shard(owner):
             return True

@@ -109,7 +109,7 @@ class ApiSession:
     def __init__(
         self,
         credentials: Credentials,
-        pace: TokenBucket,
+        rate_limit: TokenBucket,
         clock: Clock,
         metrics: Metrics,
         *,
@@ -117,7 +117,7 @@ class ApiSession:
         read_only: bool = False,
         user_agent: str = "pumice-adapter",
     ) -> None:
-        self._credentials, self._pace, self._clock = credentials, pace, clock
+        self._credentials, self._rate_limit, self._clock = credentials, rate_limit, clock
         self._metrics, self._connections = metrics, connections
         self._read_only, self._user_agent = read_only, user_agent
         self._access: Access | None = None
@@ -174,7 +174,7 @@ class ApiSession:
         if self._read_only and method != "GET":
             raise ReadOnlyError(method, path)
         if not urgent:
-            await self._pace.take()
+            await self._rate_limit.acquire()
         access = self._current()
         head = f"Accept: {accept}\r\n"
         if body:
@@ -272,7 +272,7 @@ class ApiSession:
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """The body of a response while it arrives, such as a watch."""
-        await self._pace.take()
+        await self._rate_limit.acquire()
         access = self._current()
         limit = aiohttp.ClientTimeout(
             total=seconds, sock_connect=_CONNECT_SECONDS, sock_read=quiet_seconds

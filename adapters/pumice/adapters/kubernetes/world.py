@@ -10,9 +10,9 @@ from pumice.adapters.kubernetes.binder import KubernetesBinder
 from pumice.adapters.kubernetes.claim_writer import ClaimWriter
 from pumice.adapters.kubernetes.configuration import (
     CONFIG_MAPS,
-    ConfigMapStore,
     ConfigurationFeed,
     ConfigurationFile,
+    configuration_store,
 )
 from pumice.adapters.kubernetes.confirmations import BindConfirmations
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
@@ -253,7 +253,7 @@ class KubernetesWorld:
             file.read()
             self._start(file.run())
         elif options.config_map is not None:
-            store = ConfigMapStore(options.config_map, feed, self._note_config_map)
+            store = configuration_store(options.config_map, feed, self._note_config_map)
             reflector = self._reflector(store.source, store, namespace=options.config_map.namespace)
             self._start(reflector.run())
         else:

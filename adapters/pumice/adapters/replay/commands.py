@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.runner import AdapterRuntime
+from pumice.adapters.runtime.shutdown import run_until_signal
 from pumice.logs import configure_logging
 from pumice.recordings import Recording, RecordingError
 
@@ -63,7 +63,8 @@ def replay_command(
             name = cluster or held.header.cluster
             options = RuntimeOptions(name, adapter_id or name, reconnect=_RECONNECT)
             world = ReplayWorld(held, speed, text)
-            asyncio.run(_run(world, open_channel, options))
+            if not run_until_signal(lambda _: _run(world, open_channel, options)):
+                click.echo("interrupted", err=True)
             ending = held.ending
     except RecordingError as error:
         raise click.UsageError(str(error)) from None
@@ -79,20 +80,16 @@ def replay_command(
         click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
 
 
-async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: RuntimeOptions) -> None:
+async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: RuntimeOptions) -> bool:
+    """Runs until the end of the recording; returns True."""
     world.is_served = asyncio.Event()
     runtime = AdapterRuntime(world, open_channel, options)
-    work = asyncio.create_task(runtime.run())
     served = asyncio.create_task(_set_when_served(runtime, world.is_served))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, work.cancel)
     try:
-        await work
-    except asyncio.CancelledError:
-        click.echo("interrupted", err=True)
+        await runtime.run()
     finally:
         served.cancel()
+    return True
 
 
 async def _set_when_served(runtime: AdapterRuntime, is_served: asyncio.Event) -> None:

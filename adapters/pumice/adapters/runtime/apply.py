@@ -50,7 +50,7 @@ class ApplyPool:
         rng: random.Random,
         metrics: Metrics,
     ) -> None:
-        self.apply_timeout_seconds = options.apply_timeout_seconds
+        self._apply_timeout_seconds = options.apply_timeout_seconds
         self._executor, self._ledger, self._resync = executor, ledger, resync
         self._report, self._options = report, options
         self._clock, self._rng, self._metrics = clock, rng, metrics
@@ -74,6 +74,10 @@ class ApplyPool:
         # Receives events about binds, and the uids of pods that were bound.
         self.announce: Callable[[Event], None] = lambda event: None
         self.on_bound: Callable[[str], None] = lambda uid: None
+
+    def set_apply_timeout(self, seconds: float) -> None:
+        """Sets the time for one decision with all retries."""
+        self._apply_timeout_seconds = seconds
 
     @property
     def is_idle(self) -> bool:
@@ -214,7 +218,7 @@ class ApplyPool:
     def _try_again_later(self, work: Work, verdict: Verdict) -> None:
         delay = max(work.retry_after, self._options.apply_backoff.delay(work.tries, self._rng))
         ends = self._clock.now() + delay - work.started
-        if work.tries >= self._options.apply_tries or ends > self.apply_timeout_seconds:
+        if work.tries >= self._options.apply_tries or ends > self._apply_timeout_seconds:
             self._finish(work, gave_up(verdict, work.tries))
             return
         if not work.is_retry_reported:

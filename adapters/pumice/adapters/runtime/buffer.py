@@ -8,7 +8,7 @@ from pumice.adapters.runtime.encoding import object_body
 from pumice.adapters.runtime.objects import Identity, KindNumber, ObjectKey, identity, snapshot_rank
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.delta_pb2 import PluginData
-from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
+from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,6 @@ class HeldObject:
     body: bytes
     # hash64 of uid and revision.
     digest: int
-    # `namespace/name` of the PodGroup that a pod belongs to; empty: none.
-    job: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -49,7 +47,6 @@ class ResumeBuffer:
         self.data: dict[tuple[str, str], PluginData] = {}
         self._objects: dict[ObjectKey, HeldObject] = {}
         self._groups: dict[str, HeldGroup] = {}
-        self._pods_of_jobs: dict[str, set[str]] = {}
         self._revision = 0
 
     def keep(self, cluster_object: ClusterObject, *, afresh: bool = False) -> HeldObject | None:
@@ -64,15 +61,8 @@ class ResumeBuffer:
         if before is not None and before.body == body and not afresh:
             return None
         self._revision += 1
-        job = ""
-        if who.kind == KIND_POD and cluster_object.pod.group_name:
-            job = f"{who.namespace}/{cluster_object.pod.group_name}"
-        held = HeldObject(who, self._revision, body, hash64(who.uid, self._revision), job)
-        if before is not None:
-            self._leave_job(before)
+        held = HeldObject(who, self._revision, body, hash64(who.uid, self._revision))
         self._objects[key] = held
-        if job:
-            self._pods_of_jobs.setdefault(job, set()).add(who.uid)
         if who.kind == KIND_POD_GROUP:
             group = cluster_object.pod_group
             self._groups[f"{group.namespace}/{group.name}"] = HeldGroup(group.uid, group.spec_hash)
@@ -92,7 +82,6 @@ class ResumeBuffer:
         held = self._objects.pop((kind, uid), None)
         if held is None:
             return None
-        self._leave_job(held)
         name = f"{held.identity.namespace}/{held.identity.name}"
         group = self._groups.get(name)
         # A new PodGroup with the same name may be reported before the deletion of the old one.
@@ -106,9 +95,6 @@ class ResumeBuffer:
     def group(self, job: str) -> HeldGroup | None:
         return self._groups.get(job)
 
-    def pods_of(self, job: str) -> int:
-        return len(self._pods_of_jobs.get(job, ()))
-
     def in_snapshot_order(self, kinds: Iterable[KindNumber] = ()) -> list[HeldObject]:
         """The objects of some kinds, or all objects if ``kinds`` is empty."""
         wanted = set(kinds)
@@ -120,11 +106,3 @@ class ResumeBuffer:
 
     def __len__(self) -> int:
         return len(self._objects)
-
-    def _leave_job(self, item: HeldObject) -> None:
-        if not item.job:
-            return
-        pods = self._pods_of_jobs[item.job]
-        pods.discard(item.identity.uid)
-        if not pods:
-            del self._pods_of_jobs[item.job]

@@ -24,7 +24,7 @@ STATUSES_POSTPONED_SECONDS: Final = 3.0
 EVENTS_POSTPONED_SECONDS: Final = 30.0
 # Events are not written in shorter gaps between binds: more binds follow in the next session.
 EVENT_GAP_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 
 
 class CallPriority(IntEnum):
@@ -45,10 +45,11 @@ class _Share:
     postponed_seconds: float
     gap_seconds: float
     # Divisor for the number of slots: without binds, and beside binds after that time.
-    alone_in: int
-    beside_in: int
-    # The calls that share these slots.
-    users: tuple[CallPriority, ...]
+    alone_divisor: int
+    beside_divisor: int
+    # The calls that are counted against the slots without binds. Beside binds, each priority has its
+    # own slots, so that statuses without end do not stop events.
+    counted: tuple[CallPriority, ...]
 
 
 _PRIORITIES: Final = tuple(CallPriority)
@@ -83,7 +84,7 @@ class CallLimiter:
     @property
     def postpones_others(self) -> bool:
         """Whether statuses wait for binds."""
-        return self._slots(_SHARES[CallPriority.STATUS]) == 0
+        return self._slots(CallPriority.STATUS)[0] == 0
 
     def hold(self, priority: CallPriority) -> "_Hold":
         """A context in which the caller holds a slot."""
@@ -110,24 +111,31 @@ class CallLimiter:
         self._in_flight[priority] -= 1
         self._admit()
 
+    def expect_no_more_binds(self) -> None:
+        """Makes statuses and events begin without a gap after the last bind."""
+        self._applied_at = -EVENT_GAP_SECONDS
+        self._admit()
+
     def _may_begin(self, priority: CallPriority) -> bool:
         if not self._free:
             return False
         if priority is CallPriority.APPLY:
             return True
-        share = _SHARES[priority]
-        return sum(self._in_flight[user] for user in share.users) < self._slots(share)
+        slots, counted = self._slots(priority)
+        return sum(self._in_flight[one] for one in counted) < slots
 
-    def _slots(self, share: _Share) -> int:
-        now = self.clock.now()
+    def _slots(self, priority: CallPriority) -> tuple[int, tuple[CallPriority, ...]]:
+        """The slots of a priority other than APPLY, and the calls that are counted against them."""
+        share, now = _SHARES[priority], self.clock.now()
         is_applying = self._in_flight[CallPriority.APPLY] > 0 or (
             now - self._applied_at < share.gap_seconds
         )
         if not (is_applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
-            return max(1, self._size // share.alone_in)
+            return max(1, self._size // share.alone_divisor), share.counted
         since = self._busy_since if share.gap_seconds else self._applying_since
         waited = now - since if is_applying else 0.0
-        return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
+        is_due = waited >= share.postponed_seconds
+        return max(1, self._size // share.beside_divisor) if is_due else 0, (priority,)
 
     def _begin(self, priority: CallPriority) -> None:
         if priority is CallPriority.APPLY:
@@ -154,7 +162,7 @@ class CallLimiter:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues[priority].append(turn)
         if priority > CallPriority.APPLY and self._waking is None:
-            self._waking = asyncio.get_running_loop().create_task(self._admit_in_time())
+            self._waking = asyncio.get_running_loop().create_task(self._admit_regularly())
         try:
             await turn
         except asyncio.CancelledError:
@@ -165,11 +173,11 @@ class CallLimiter:
                 self.release(priority)
             raise
 
-    async def _admit_in_time(self) -> None:
+    async def _admit_regularly(self) -> None:
         """Admits statuses and events that have waited long enough, even while no call ends."""
         try:
             while any(self._queues[CallPriority.STATUS :]):
-                await self.clock.sleep(_LOOK_SECONDS)
+                await self.clock.sleep(_CHECK_SECONDS)
                 self._admit()
         finally:
             self._waking = None

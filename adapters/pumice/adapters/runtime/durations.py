@@ -18,9 +18,11 @@ class RecentDurations:
 
     def add_since(self, began: float) -> float:
         """Adds the time since a moment, and returns it."""
-        self._added_at = self._clock.now()
-        seconds = self._added_at - began
-        self._mean += _LAST_WEIGHT * (seconds - self._mean)
+        now = self._clock.now()
+        seconds = now - began
+        # Durations of an earlier time do not count.
+        before = self.mean
+        self._mean, self._added_at = before + _LAST_WEIGHT * (seconds - before), now
         return seconds
 
     @property

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
-from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import HeldObject, ResumeBuffer
 from pumice.adapters.runtime.configurations import ConfigurationKeeper
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
-from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
@@ -23,7 +22,7 @@ from pumice.adapters.runtime.world import (
 )
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.node_pb2 import Node
-from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, KIND_POD_GROUP, ClusterObject
+from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, ClusterObject
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +35,15 @@ class WorldEventHandler:
         buffer: ResumeBuffer,
         outbox: Outbox,
         configurations: ConfigurationKeeper,
+        statuses: StatusWriter,
         foreign: ForeignBinds,
         metrics: Metrics,
     ) -> None:
         self.synced = asyncio.Event()
-        self._configurations, self._foreign = configurations, foreign
+        # Called with the apply timeout of a new configuration, in seconds.
+        self.on_apply_timeout: Callable[[float], None] = lambda seconds: None
+        self._configurations, self._statuses, self._foreign = configurations, statuses, foreign
         self._buffer, self._outbox, self._metrics = buffer, outbox, metrics
-        self._pool: ApplyPool | None = None
-        self._statuses: StatusWriter | None = None
-        self._cleanup: CleanupQueue | None = None
-
-    def connect(self, pool: ApplyPool, statuses: StatusWriter, cleanup: CleanupQueue) -> None:
-        """Sets the other parts that need events."""
-        self._pool, self._statuses, self._cleanup = pool, statuses, cleanup
 
     def handle(self, event: WorldEvent) -> None:
         match event:
@@ -64,7 +59,7 @@ class WorldEventHandler:
                 self._note_apply_timeout(event.configuration)
             case DataSeen():
                 if self._buffer.keep_data(event.data):
-                    self._outbox.bring(event.data)
+                    self._outbox.put_data(event.data)
             case Synced():
                 self.synced.set()
 
@@ -76,15 +71,11 @@ class WorldEventHandler:
         self._put(cluster_object, afresh=True)
 
     def delete(self, kind: KindNumber, uid: str) -> None:
-        held = self._buffer.drop(kind, uid)
+        self._buffer.drop(kind, uid)
         if kind == KIND_POD:
             self._foreign.forget_pod(uid)
         self._outbox.tombstone(kind, uid)
-        if self._statuses is not None:
-            self._statuses.forget(kind, uid)
-        if held is not None and kind == KIND_POD_GROUP and self._cleanup is not None:
-            who = held.identity
-            self._cleanup.add(DeletedJob(f"{who.namespace}/{who.name}", uid))
+        self._statuses.forget(kind, uid)
 
     def _put(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
         before = None
@@ -109,8 +100,8 @@ class WorldEventHandler:
 
     def _note_apply_timeout(self, configuration: Configuration) -> None:
         seconds = configuration.apply_timeout.ToTimedelta().total_seconds()
-        if self._pool is not None and seconds > 0:
-            self._pool.apply_timeout_seconds = seconds
+        if seconds > 0:
+            self.on_apply_timeout(seconds)
 
 
 def is_report(before: HeldObject, node: Node) -> bool:

@@ -1,9 +1,7 @@
 """Attempts to apply decisions: check, read back after a failure, call, judge the result."""
 
-import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
 from pumice.adapters.runtime.clock import Clock, within
@@ -11,6 +9,7 @@ from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.outcomes import Verdict, judge, judge_reading, target
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, ReadError, World
+from pumice.adapters.runtime.world_calls import call_result
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_FAILED,
     OUTCOME_CODE_RETRYING,
@@ -19,10 +18,6 @@ from pumice.v1.decision_pb2 import (
     Evict,
     Gang,
 )
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -109,7 +104,7 @@ class DecisionExecutor:
                 verdict = await self._read_back(work, order)
                 if verdict is not None:
                     return verdict
-            result = await self._call(order)
+            result = await self._call(work, order)
         self._metrics.count("apply_calls", verb=work.verb, result=result.code.value)
         work.retry_after = result.retry_after_seconds
         if result.code is ApplyCode.WAITING:
@@ -129,24 +124,18 @@ class DecisionExecutor:
     async def _read_back(self, work: Work, order: Bind | Evict) -> Verdict | None:
         """Reads the pod for a verdict: a call without a response may have succeeded."""
         try:
-            reading = await self._limited(self._world.read_pod(order.namespace, order.name))
+            read = self._world.read_pod(order.namespace, order.name)
+            reading = await within(self._clock, self._call_timeout_seconds, read)
         except (ReadError, OSError, TimeoutError) as error:
             return Verdict(OUTCOME_CODE_RETRYING, f"the pod could not be read back: {error}")
         self._metrics.count("read_backs", verb=work.verb)
         return judge_reading(work.decision, reading)
 
-    async def _call(self, order: Bind | Evict) -> ApplyResult:
-        try:
-            if isinstance(order, Bind):
-                self._on_bind(order)
-                return await self._limited(self._world.binder.bind(order))
-            return await self._limited(self._world.evictor.evict(order))
-        except TimeoutError as error:
-            return ApplyResult(ApplyCode.TIMED_OUT, str(error))
-        except Exception as error:
-            # An error of a third-party binder or evictor must not stop other binds.
-            log.exception("apply call for %s/%s raised", order.namespace, order.name)
-            return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
-
-    async def _limited(self, call: Coroutine[Any, Any, T]) -> T:
-        return await within(self._clock, self._call_timeout_seconds, call)
+    async def _call(self, work: Work, order: Bind | Evict) -> ApplyResult:
+        if isinstance(order, Bind):
+            self._on_bind(order)
+            call = self._world.binder.bind(order)
+        else:
+            call = self._world.evictor.evict(order)
+        what = f"{work.verb} of {work.name}"
+        return await call_result(self._clock, self._call_timeout_seconds, call, what)

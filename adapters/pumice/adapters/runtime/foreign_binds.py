@@ -46,8 +46,8 @@ class ForeignBinds:
         self.last = ""
 
     def note_bind(self, order: Bind) -> None:
-        """Notes a bind that this adapter is about to make."""
-        if self._names:
+        """Notes a bind that this adapter is about to make, unless the pod was deleted."""
+        if order.uid in self._pending:
             self._decided[order.uid] = order.node
 
     def note_pod(self, pod: Pod) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.configurations import ConfigurationKeeper
+from pumice.adapters.runtime.event_writer import EventWriter
 from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
@@ -36,6 +37,7 @@ class Inbox:
         ledger: Ledger,
         pool: ApplyPool,
         statuses: StatusWriter,
+        events: EventWriter,
         resync: ResyncQueue,
         configurations: ConfigurationKeeper,
         questions: QuestionAnswerer,
@@ -43,7 +45,8 @@ class Inbox:
     ) -> None:
         self._epoch = epoch
         self._buffer, self._outbox, self._ledger = buffer, outbox, ledger
-        self._pool, self._statuses, self._resync = pool, statuses, resync
+        self._pool, self._resync = pool, resync
+        self._statuses, self._events = statuses, events
         self._configurations, self._questions = configurations, questions
         self._metrics = metrics
         # Decisions that are based on earlier ops are stale; None: all decisions are.
@@ -110,7 +113,7 @@ class Inbox:
             name = warning.key or warning.uid
             log.warning("%s %s: %s %s", kind, name, warning.field, warning.message)
 
-    def take_wanted_kinds(self) -> list[KindNumber]:
+    def pop_wanted_kinds(self) -> list[KindNumber]:
         """Returns and clears the kinds of which the core requested a snapshot."""
         kinds = sorted(self._wanted_kinds)
         self._wanted_kinds.clear()
@@ -144,7 +147,10 @@ class Inbox:
         if batch.epoch != self._epoch:
             self._metrics.count("ignored_batches")
             return
-        self._statuses.take(batch)
+        for change in batch.changes:
+            self._statuses.add(change)
+        for event in batch.events:
+            self._events.add_from_core(event)
 
     def _handle_resync(self, resync: Resync) -> None:
         log.info("the core requests a resync: %s", resync.reason)

@@ -43,7 +43,6 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "expired_lists": ("Lists begun again because a page token expired.", ("resource",)),
     "foreign_binds": ("Binds of our pods by another scheduler while this adapter leads.", ()),
     "ignored_batches": ("Decision batches ignored because they were stale.", ()),
-    "jobs_cleaned_up": ("Deleted jobs whose data was removed.", ()),
     "lease_failures": ("Failed attempts to acquire or renew the lease.", ()),
     "lists": ("Complete lists of a resource.", ("resource",)),
     "malformed_objects": ("Objects omitted because they are malformed.", ()),
@@ -81,7 +80,6 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "apply_queue_length": ("Decisions that wait for their first or next attempt.", ()),
     "check_ok": ("1: the health check passes, 0: it fails.", ("check",)),
-    "cleanup_queue_length": ("Deleted jobs that still have pods.", ()),
     "configuration_refused": ("1: the core refused the wanted configuration.", ()),
     "configuration_since_seconds": ("Unix time at which the configuration came into use.", ()),
     "core_silence_seconds": ("Seconds since the core last worked for this adapter.", ()),

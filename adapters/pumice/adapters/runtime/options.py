@@ -8,7 +8,7 @@ from pumice.adapters.runtime.clock import Backoff
 _RECONNECT = Backoff(0.05, 0.4)
 _REFUSED = Backoff(0.2, 30.0)
 _APPLY = Backoff(0.2, 10.0)
-_QUEUES = Backoff(0.1, 60.0)
+_RESYNC = Backoff(0.1, 60.0)
 _STATUS = Backoff(0.2, 30.0)
 
 
@@ -35,10 +35,8 @@ class RuntimeOptions:
     apply_backoff: Backoff = _APPLY
     # Time for calls in flight before a snapshot.
     drain_timeout_seconds: float = 10.0
-    resync_backoff: Backoff = _QUEUES
-    cleanup_backoff: Backoff = _QUEUES
+    resync_backoff: Backoff = _RESYNC
     status_backoff: Backoff = _STATUS
-    status_tries: int = 10
     # Attempts for one event.
     event_tries: int = 12
     # Number of workers that write events.

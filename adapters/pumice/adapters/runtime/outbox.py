@@ -88,7 +88,7 @@ class Outbox:
         self.sent_configurations: OrderedDict[int, Configuration] = OrderedDict()
         self.waiting_bytes = 0
         # The number of waiting ops that must be sent soon.
-        self._news = 0
+        self._urgent_count = 0
         self.coalesced = 0
         self._oversized: list[HeldObject] = []
         self.reset()
@@ -120,7 +120,7 @@ class Outbox:
         self.waiting_bytes += len(item.body) - len(waiting.held.body)
         waiting.held = item
         if not can_wait:
-            self._surprise(waiting)
+            self._make_urgent(waiting)
         self.coalesced += 1
 
     def tombstone(self, kind: KindNumber, uid: str, *, asked: bool = False) -> None:
@@ -138,7 +138,7 @@ class Outbox:
             self.waiting_bytes -= waiting.size
             waiting.held, waiting.op = None, tombstone_op(kind, uid)
             self.waiting_bytes += waiting.size
-            self._surprise(waiting)
+            self._make_urgent(waiting)
         elif asked or key in self._numbered:
             self._append(_Waiting(key, op=tombstone_op(kind, uid)))
 
@@ -146,23 +146,11 @@ class Outbox:
         """Sends the configuration of the buffer."""
         if self._buffer.configuration is None:
             return
-        op = configuration_op(self._buffer.configuration)
-        waiting = self._waiting(_CONFIGURATION)
-        if waiting is None:
-            self._append(_Waiting(_CONFIGURATION, op=op))
-        else:
-            self.waiting_bytes += len(op) - len(waiting.op)
-            waiting.op = op
+        self._replace_op(_CONFIGURATION, configuration_op(self._buffer.configuration))
 
-    def bring(self, data: PluginData) -> None:
+    def put_data(self, data: PluginData) -> None:
         """Sends data for a plugin. It replaces waiting data of the same name."""
-        key, op = _data_key(data), data_op(data)
-        waiting = self._waiting(key)
-        if waiting is None:
-            self._append(_Waiting(key, op=op))
-        else:
-            self.waiting_bytes += len(op) - len(waiting.op)
-            waiting.op = op
+        self._replace_op(_data_key(data), data_op(data))
 
     def report(self, outcome: Outcome) -> None:
         final = outcome.code != OUTCOME_CODE_RETRYING
@@ -178,9 +166,9 @@ class Outbox:
         return bool(self._queue or self._resend or self._snapshot_kinds is not None)
 
     @property
-    def has_news(self) -> bool:
+    def has_urgent_work(self) -> bool:
         """Whether a waiting op must be sent soon."""
-        return bool(self._news or self._resend or self._snapshot_kinds is not None)
+        return bool(self._urgent_count or self._resend or self._snapshot_kinds is not None)
 
     @property
     def next_seq(self) -> int:
@@ -242,10 +230,10 @@ class Outbox:
         self._resumable_seq = self.last_seq
         return SnapshotEnd(seq=self.last_seq, digests=digests)
 
-    def take(self, max_ops: int, batch_bytes: int, max_message_bytes: int) -> Batch | None:
+    def next_batch(self, max_ops: int, batch_bytes: int, max_message_bytes: int) -> Batch | None:
         """The next ops to send, or None. A single larger op is a batch of its own."""
         if self._resend:
-            return self._take_again(max_ops, batch_bytes)
+            return self._next_resent(max_ops, batch_bytes)
         ops: list[bytes] = []
         first_seq, size = self.last_seq + 1, BATCH_OVERHEAD_BYTES
         while self._queue and len(ops) < max_ops:
@@ -262,7 +250,7 @@ class Outbox:
             size += waiting.size
         return Batch(first_seq, ops) if ops else None
 
-    def take_oversized(self) -> list[HeldObject]:
+    def pop_oversized(self) -> list[HeldObject]:
         """Objects that exceed the message size, each returned once."""
         oversized, self._oversized = self._oversized, []
         return oversized
@@ -280,7 +268,7 @@ class Outbox:
         self._resumable_seq = max(self._resumable_seq, self.acknowledged_seq)
         return settled
 
-    def _take_again(self, max_ops: int, batch_bytes: int) -> Batch | None:
+    def _next_resent(self, max_ops: int, batch_bytes: int) -> Batch | None:
         ops: list[bytes] = []
         first_seq, size = self._resend[0].seq, BATCH_OVERHEAD_BYTES
         while self._resend and len(ops) < max_ops:
@@ -329,31 +317,40 @@ class Outbox:
         token = self._tokens.get(key)
         return None if token is None else self._queue[token]
 
+    def _replace_op(self, key: ObjectKey, op: bytes) -> None:
+        """Replaces the waiting op with this key, or appends the first one."""
+        waiting = self._waiting(key)
+        if waiting is None:
+            self._append(_Waiting(key, op=op))
+        else:
+            self.waiting_bytes += len(op) - len(waiting.op)
+            waiting.op = op
+
     def _append(self, waiting: _Waiting) -> None:
         self._token += 1
         self._queue[self._token] = waiting
         if waiting.key is not None:
             self._tokens[waiting.key] = self._token
         self.waiting_bytes += waiting.size
-        self._news += not waiting.can_wait
+        self._urgent_count += not waiting.can_wait
         self._wake()
 
-    def _surprise(self, waiting: _Waiting) -> None:
+    def _make_urgent(self, waiting: _Waiting) -> None:
         """Marks a waiting op as one that must be sent soon."""
-        self._news += waiting.can_wait
+        self._urgent_count += waiting.can_wait
         waiting.can_wait = False
 
     def _pop_first(self) -> None:
         token, waiting = self._queue.popitem(last=False)
-        self._released(token, waiting)
+        self._note_removed(token, waiting)
 
     def _remove(self, key: ObjectKey) -> None:
         token = self._tokens[key]
-        self._released(token, self._queue.pop(token))
+        self._note_removed(token, self._queue.pop(token))
 
-    def _released(self, token: int, waiting: _Waiting) -> None:
+    def _note_removed(self, token: int, waiting: _Waiting) -> None:
         self.waiting_bytes -= waiting.size
-        self._news -= not waiting.can_wait
+        self._urgent_count -= not waiting.can_wait
         if waiting.in_snapshot:
             self._snapshot_left -= 1
         if waiting.key is not None and self._tokens.get(waiting.key) == token:
@@ -363,7 +360,7 @@ class Outbox:
         self._queue.clear()
         self._tokens.clear()
         self.waiting_bytes = 0
-        self._news = 0
+        self._urgent_count = 0
 
 
 def _is_of(waiting: _Waiting, kinds: list[KindNumber]) -> bool:

@@ -101,7 +101,7 @@ class QuestionAnswerer:
             question.url,
             data=question.body.encode(),
             headers={"Content-Type": "application/json"},
-            timeout=aiohttp.ClientTimeout(total=seconds or _TIME_LIMIT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=seconds if seconds > 0 else _TIME_LIMIT_SECONDS),
             allow_redirects=False,
         ) as response:
             body = b""

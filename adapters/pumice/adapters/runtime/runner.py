@@ -18,10 +18,10 @@ from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.epochs import Epochs, ExclusiveEpochs, ProcessEpochs
 from pumice.adapters.runtime.errors import RefusedError, ReplacedError
 from pumice.adapters.runtime.event_handler import WorldEventHandler
+from pumice.adapters.runtime.event_writer import EventWriter
 from pumice.adapters.runtime.executor import DecisionExecutor
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.inbox import Inbox
-from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
@@ -33,7 +33,6 @@ from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.stream_end import NextStep, ReconnectPolicy, StreamEnd
 from pumice.adapters.runtime.world import DataSeen, DelaysEvents, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
-from pumice.v1.object_pb2 import KIND_POD_GROUP
 
 log = logging.getLogger(__name__)
 
@@ -92,19 +91,19 @@ class AdapterRuntime:
             use_default=options.default_configuration,
         )
         limiter = self._limiter = CallLimiter(options.calls_in_flight, clock)
-        self._statuses = StatusWriter(
-            self._world.status_updater, self._buffer, limiter, options, clock, rng, metrics
-        )
+        updater = self._world.status_updater
+        self._statuses = StatusWriter(updater, self._buffer, limiter, options, clock, rng, metrics)
+        self._events = EventWriter(updater, self._buffer, limiter, options, clock, rng, metrics)
         self._foreign = ForeignBinds(
             options.scheduler_names,
             self._epochs.may_act,
-            self._statuses.take_event,
+            self._events.add,
             clock,
             metrics,
         )
         self._epochs.foreign = self._foreign
         self._handler = WorldEventHandler(
-            self._buffer, self._outbox, self.configurations, self._foreign, metrics
+            self._buffer, self._outbox, self.configurations, self._statuses, self._foreign, metrics
         )
         self._resync = ResyncQueue(
             self._world, self._handler, options.resync_backoff, clock, rng, metrics
@@ -123,12 +122,9 @@ class AdapterRuntime:
             executor, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
         )
         limiter.expects_apply = self._pool.has_queued
-        self._pool.announce = self._statuses.take_event
+        self._pool.announce = self._events.add
         self._pool.on_bound = self._statuses.forget_wait
-        self._cleanup = CleanupQueue(
-            self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
-        )
-        self._handler.connect(self._pool, self._statuses, self._cleanup)
+        self._handler.on_apply_timeout = self._pool.set_apply_timeout
         publish = lambda data: self._handler.handle(DataSeen(data))  # noqa: E731
         self._questions = QuestionAnswerer(publish, clock, metrics)
 
@@ -136,11 +132,13 @@ class AdapterRuntime:
     def is_idle(self) -> bool:
         """Whether nothing waits to be sent, acknowledged, applied or written."""
         return (
-            self._is_reported
-            and self._pool.is_idle
-            and self._statuses.is_idle
-            and not len(self._resync)
+            self._is_reported and self._pool.is_idle and self._is_written and not len(self._resync)
         )
+
+    @property
+    def _is_written(self) -> bool:
+        """Whether every status and event is written."""
+        return self._statuses.is_idle and self._events.is_idle
 
     @property
     def _is_reported(self) -> bool:
@@ -183,7 +181,6 @@ class AdapterRuntime:
         watch = asyncio.create_task(self._watch(self._world.watch()))
         keepers = [
             asyncio.create_task(self._serve()),
-            asyncio.create_task(self._cleanup.run()),
             *(asyncio.create_task(self._resync.run()) for _ in range(_RESYNC_READERS)),
         ]
         drain = asyncio.create_task(self._drain_requested.wait())
@@ -201,6 +198,7 @@ class AdapterRuntime:
             await self._questions.close()
             await self._pool.stop()
             await self._statuses.stop()
+            await self._events.stop()
             await self.configurations.stop()
 
     # The world.
@@ -214,8 +212,10 @@ class AdapterRuntime:
         began = self._clock.now()
         self._ledger.forget_incomplete()
         complete = await self._pool.close(self._options.shutdown_timeout_seconds)
+        self._limiter.expect_no_more_binds()
+        self._statuses.end_delays()
         reported = await self._until(
-            lambda: self._statuses.is_idle and (self._is_reported or not self.is_served),
+            lambda: self._is_written and (self._is_reported or not self.is_served),
             self._options.report_timeout_seconds,
         )
         log.info(
@@ -242,9 +242,6 @@ class AdapterRuntime:
             return False
         return True
 
-    def _forget_job(self, job: DeletedJob) -> None:
-        self._statuses.forget(KIND_POD_GROUP, job.pod_group_uid)
-
     # The core.
 
     async def _serve(self) -> None:
@@ -252,10 +249,12 @@ class AdapterRuntime:
         options = self._options
         policy = ReconnectPolicy(options.reconnect, options.refusal_backoff, self._rng)
         while True:
+            if not self._epochs.may_act():
+                # The core of the next leader computes decisions and statuses again.
+                self._drop_queued()
             epoch = await self._epochs.current()
             if epoch != self._epoch:
-                # Decisions of an earlier epoch must not be applied.
-                self._pool.drop_queued(report=False)
+                self._drop_queued()
                 self._epoch = epoch
                 self._begin_incarnation()
             began = self._clock.now()
@@ -287,6 +286,7 @@ class AdapterRuntime:
             self._ledger,
             self._pool,
             self._statuses,
+            self._events,
             self._resync,
             self.configurations,
             self._questions,
@@ -322,8 +322,7 @@ class AdapterRuntime:
             case NextStep.STOP_REFUSED:
                 raise RefusedError(end.code, end.reason)
             case NextStep.NEW_EPOCH:
-                # Another adapter leads: queued decisions must not be applied.
-                self._pool.drop_queued(report=False)
+                self._drop_queued()
                 await self._epochs.renew(self._epoch)
             case NextStep.NEW_INCARNATION:
                 self._begin_incarnation()
@@ -332,6 +331,11 @@ class AdapterRuntime:
                 self._begin_incarnation()
             case NextStep.AGAIN:
                 pass
+
+    def _drop_queued(self) -> None:
+        """Drops decisions and statuses of an earlier epoch: another adapter may have led since."""
+        self._pool.drop_queued(report=False)
+        self._statuses.drop_all()
 
     def _begin_incarnation(self) -> None:
         self._incarnation = self._new_incarnation()

@@ -1,6 +1,7 @@
-"""Properties of status changes: the object, whether they are written, whether they may wait."""
+"""Properties of status changes: the object, whether they are written, how urgent they are."""
 
 from collections.abc import Iterable
+from enum import Enum
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.objects import ObjectKey
@@ -53,39 +54,33 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
             return _has_condition(message.pod, change.pod)
 
 
-def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether the status is not urgent, so that a newer one may replace it."""
+class Urgency(Enum):
+    """How long a status may wait for a newer one of the same object that replaces it."""
+
+    # Not at all.
+    AT_ONCE = 0
+    # Until no bind is in flight: the pods of a gang with a new phase are being bound.
+    AFTER_BINDS = 1
+    # For one delay, or a few while binds are in flight.
+    SOON = 2
+    # For many delays while binds are made: only counters changed, or the gang is about to run.
+    MINOR = 3
+
+
+def urgency_of(change: StatusChange, buffer: ResumeBuffer) -> Urgency:
+    """The urgency of a status, compared with the last version of its object."""
     if change.HasField("pod") or change.HasField("queue"):
-        return True
+        return Urgency.SOON
     if not change.HasField("pod_group"):
-        return False
-    status = change.pod_group.status
-    if _is_starting(status):
-        return True
-    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
-    return held is not None and held.message().pod_group.status.phase == status.phase
-
-
-def is_minor(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether only counters of a PodGroup changed, or it is about to run."""
-    if not change.HasField("pod_group"):
-        return False
-    status = change.pod_group.status
-    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
-    before = None if held is None else held.message().pod_group.status
-    if before is None or before.phase != status.phase:
-        return False
-    return _conditions(before.conditions) == _conditions(status.conditions) or _is_starting(status)
-
-
-def has_new_phase(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether a PodGroup has another phase than its last version."""
-    if not change.HasField("pod_group"):
-        return False
-    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
-    return held is not None and (
-        held.message().pod_group.status.phase != change.pod_group.status.phase
-    )
+        return Urgency.AT_ONCE
+    status, held = change.pod_group.status, buffer.get(KIND_POD_GROUP, change.pod_group.uid)
+    if held is None:
+        return Urgency.SOON if _is_starting(status) else Urgency.AT_ONCE
+    before = held.message().pod_group.status
+    if before.phase != status.phase:
+        return Urgency.AFTER_BINDS if _is_starting(status) else Urgency.AT_ONCE
+    is_new = _conditions(before.conditions) != _conditions(status.conditions)
+    return Urgency.SOON if is_new and not _is_starting(status) else Urgency.MINOR
 
 
 def _is_starting(status: PodGroupStatus) -> bool:

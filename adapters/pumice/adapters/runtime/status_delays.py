@@ -5,12 +5,12 @@ A status that waits is replaced by a newer one, so each delay saves writes while
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from pumice.adapters.runtime.call_limiter import CallLimiter
 from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.status_changes import Urgency
 
 # Ticks of the timer in one delay.
 _TICKS: Final = 4
@@ -25,13 +25,17 @@ _COMPLETE: Final = 0.99
 class Delay:
     """The delay of one status."""
 
-    is_minor: Callable[[], bool]
-    # Whether it ends at the first tick without binds in flight: the status has a new phase.
-    is_short: bool = False
+    urgency: Urgency = Urgency.SOON
     # Whether the status is to be written now.
     is_over: bool = False
     since: float = 0.0
     waiter: "asyncio.Future[None] | None" = None
+
+    def set_urgency(self, urgency: Urgency) -> None:
+        """Sets the urgency of the newest status; ends the delay of one that is to be written at once."""
+        self.urgency = urgency
+        if urgency is Urgency.AT_ONCE:
+            self.end()
 
     def end(self) -> None:
         """Ends the delay, or prevents it."""
@@ -76,15 +80,15 @@ class StatusDelays:
                 history.append((limiter.postpones_others, limiter.apply_count))
                 had_binds = any(has_binds for has_binds, _ in history)
                 made_binds = had_binds or history[0][1] != history[-1][1]
-                for delay in list(self._open):
+                for delay in self._open:
                     is_over = self._is_over(delay, had_binds, made_binds)
-                    if is_over or (delay.is_short and not history[-1][0]):
+                    if is_over or (delay.urgency is Urgency.AFTER_BINDS and not history[-1][0]):
                         delay.end()
         finally:
             self._timer = None
 
     def _is_over(self, delay: Delay, had_binds: bool, made_binds: bool) -> bool:
         delays = (self._clock.now() - delay.since) / self._seconds / _COMPLETE
-        if delays < 1 or (had_binds and delays < _MOST_DELAYS):
-            return False
-        return not made_binds or delays >= _MOST_DELAYS_OF_MINOR or not delay.is_minor()
+        if delay.urgency is Urgency.MINOR and made_binds:
+            return delays >= _MOST_DELAYS_OF_MINOR
+        return delays >= (_MOST_DELAYS if had_binds else 1)

@@ -2,6 +2,7 @@
 
 Two loops share it. One writes the ops of the outbox, within the credit of the core. The other reads
 messages and passes them on. Neither waits for a cluster, because decisions and statuses have queues.
+A timer makes a digest due at regular intervals.
 """
 
 import asyncio
@@ -213,7 +214,7 @@ class CoreStream:
             self._digest_is_due = False
             digest = Digest(seq=self._outbox.last_seq, digests=self._outbox.digests())
             await self._put(ConnectRequest(digest=digest))
-        kinds = self._inbox.take_wanted_kinds()
+        kinds = self._inbox.pop_wanted_kinds()
         if kinds:
             await self._inbox.close(report=True)
             await self._put_begin(kinds)
@@ -232,8 +233,8 @@ class CoreStream:
             return False
         await self._wait_for_more()
         limits = self._limits
-        batch = self._outbox.take(room, limits.batch_bytes, limits.max_message_bytes)
-        for held in self._outbox.take_oversized():
+        batch = self._outbox.next_batch(room, limits.batch_bytes, limits.max_message_bytes)
+        for held in self._outbox.pop_oversized():
             self._metrics.count("oversized_objects")
             log.error("%s is too large to be sent, so the core does not have it", held.identity)
         if batch is None:
@@ -258,7 +259,7 @@ class CoreStream:
             if outbox.in_snapshot or outbox.waiting_bytes >= self._limits.batch_bytes:
                 return
             await self._clock.sleep(pause * flush)
-            if outbox.has_news:
+            if outbox.has_urgent_work:
                 return
 
     async def _put(self, request: ConnectRequest) -> None:
@@ -267,7 +268,7 @@ class CoreStream:
     async def _tick(self) -> None:
         interval = self._limits.digest_interval.ToTimedelta().total_seconds()
         while True:
-            await self._clock.sleep(interval or _DEFAULT_DIGEST_SECONDS)
+            await self._clock.sleep(interval if interval > 0 else _DEFAULT_DIGEST_SECONDS)
             self._digest_is_due = True
             self._wake.set()
 

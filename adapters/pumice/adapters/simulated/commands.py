@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,6 +13,7 @@ from pumice.adapters.runtime.clock import Backoff
 from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.shutdown import run_until_signal
 from pumice.adapters.simulated.journal import StateError, locked_state
 from pumice.adapters.simulated.options import FaultRates, SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
@@ -183,50 +184,37 @@ def simulated_command(
     runtime = RuntimeOptions(cluster, adapter_id or cluster, reconnect=_RECONNECT)
     try:
         with locked_state(state):
-            report = asyncio.run(
-                _run(
-                    lambda: Simulation(open_channel, options, runtime, state=state),
-                    lambda report: _print(report, as_json=as_json),
-                    report_interval,
-                )
-            )
+            simulation = Simulation(open_channel, options, runtime, state=state)
+            print_report = partial(_print, simulation, as_json=as_json)
+            if not run_until_signal(lambda _: _run(simulation, print_report, report_interval)):
+                click.echo("interrupted", err=True)
     except StateError as error:
         raise click.UsageError(f"--state: {error}") from None
     except AdapterError as error:
         raise click.ClickException(str(error)) from None
-    _print(report, as_json=as_json)
+    print_report()
 
 
 async def _run(
-    make: Callable[[], Simulation],
-    print_report: Callable[[SimulationReport], None],
-    report_interval: float,
-) -> SimulationReport:
-    """Runs until the end of the cluster, or until SIGINT or SIGTERM."""
-    simulation = make()
-    work = asyncio.create_task(simulation.run())
-    reports = asyncio.create_task(_report_regularly(simulation, print_report, report_interval))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, work.cancel)
+    simulation: Simulation, print_report: Callable[[], None], report_interval: float
+) -> bool:
+    """Runs until the end of the cluster; returns True."""
+    reports = asyncio.create_task(_report_regularly(print_report, report_interval))
     try:
-        await work
-    except asyncio.CancelledError:
-        click.echo("interrupted", err=True)
+        await simulation.run()
     finally:
         reports.cancel()
-    return simulation.world.report()
+    return True
 
 
-async def _report_regularly(
-    simulation: Simulation, print_report: Callable[[SimulationReport], None], interval: float
-) -> None:
+async def _report_regularly(print_report: Callable[[], None], interval: float) -> None:
     while interval:
         await asyncio.sleep(interval)
-        print_report(simulation.world.report())
+        print_report()
 
 
-def _print(report: SimulationReport, *, as_json: bool) -> None:
+def _print(simulation: Simulation, *, as_json: bool) -> None:
+    report = simulation.world.report()
     click.echo(json.dumps(report.as_dict()) if as_json else _shown(report))
 
 

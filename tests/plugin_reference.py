@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pumice.core.cache.entries import NodeEntry
-from pumice.core.cache.index import TaskIndex
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.task_index import TaskIndex
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Argument, Arguments, Limit, PluginOptions
 from pumice.core.engine import Engine

@@ -64,6 +64,11 @@ OFFENCES = [
         "server/pumice/core/model/offence.py",
         "import pumice.core.kubebatch",
     ),
+    (
+        "The search for victims has one door",
+        "server/pumice/core/actions/offence.py",
+        "import pumice.core.session.evicting.other",
+    ),
     ("One file knows", "adapters/pumice/adapters/simulated/offence.py", "import kubernetes"),
 ]
 
@@ -94,6 +99,7 @@ def skeleton(folder: Path) -> None:
         "server/pumice/core/kubebatch",
         "server/pumice/core/model",
         "server/pumice/core/plugins",
+        "server/pumice/core/session/evicting",
         "server/pumice/server",
         "adapters/pumice/adapters/runtime",
         "adapters/pumice/adapters/simulated",
@@ -115,7 +121,12 @@ def skeleton(folder: Path) -> None:
             (package / "__init__.py").touch()
             package = package.parent
     modules = ("server/offence", "server/local", "server/commands")
-    for module in (*modules, "core/plugins/other", "core/kubebatch/other"):
+    for module in (
+        *modules,
+        "core/plugins/other",
+        "core/kubebatch/other",
+        "core/session/evicting/other",
+    ):
         (folder / "server" / "pumice" / f"{module}.py").touch()
 
 
@@ -142,6 +153,7 @@ def test_what_the_contracts_allow_passes(tmp_path: Path) -> None:
         "server/pumice/core/model/names.py": "import pumice.patterns\n",
         "adapters/pumice/controllers/nodes.py": "import pumice.patterns\n",
         "server/pumice/core/registry.py": "import pumice.core.kubebatch\n",
+        "server/pumice/core/actions/names.py": "import pumice.core.session.evicting\n",
         "server/pumice/core/engine.py": "import pumice.core.plugins.other\nimport numpy\n",
     }
     for module, text in allowed.items():

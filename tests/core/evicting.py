@@ -9,7 +9,7 @@ from pumice.core.configuration import read_configuration
 from pumice.core.decisions import Evict, PodConditionChanged, SessionResult
 from pumice.core.engine import Engine
 from pumice.core.registry import Plugin, Registry
-from pumice.core.session.feasibility.view_cache import ClassViews
+from pumice.core.session.feasibility.views import ClassViews
 from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS, fill
 

@@ -84,14 +84,14 @@ def _check_job(cache: ClusterCache, job: Job) -> None:
 def _check_totals(cache: ClusterCache) -> None:
     """What is kept for jobs that did not change since, and the sums of what is kept."""
     sums: dict[str, Contribution] = {}
-    for id_, (version, queue, part) in cache.totals._seen.items():
+    for id_, (version, queue, part) in cache.jobs.totals._seen.items():
         sums.setdefault(queue, Contribution.of_queue()).add(part)
         job = cache.jobs.get(id_)
         if job is not None and job.version == version and job.queue == queue:
             assert _by_name(part) == _by_name(contribution_of(job))
-    assert cache.totals.queues() == sorted(sums)
+    assert cache.jobs.totals.queues() == sorted(sums)
     for queue, counted in sums.items():
-        kept = cache.totals.of(queue)
+        kept = cache.jobs.totals.of(queue)
         assert kept is not None
         assert _by_name(kept) == _by_name(counted)
 

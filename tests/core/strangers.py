@@ -157,7 +157,7 @@ def state_of(engine: Engine) -> dict[str, object]:
         "offered": cache.table.offered.tolist(),
         "on nodes": {n: sorted(e.tasks) for n, e in cache.table.entries.items()},
         "tasks": {
-            uid: (t.status, t.node_name, t.ledger_status, t.last_transaction, t.eviction_occurred)
+            uid: (t.status, t.node_name, t.counted_status, t.last_transaction, t.eviction_occurred)
             for uid, t in sorted(cache.tasks.items())
         },
         "jobs": {
@@ -171,11 +171,11 @@ def state_of(engine: Engine) -> dict[str, object]:
             for id_, j in sorted(cache.jobs.items())
         },
         "queues": {q.name: q.allocated for q in cache.queues},
-        "volumes": cache.storage.ledger.snapshot(),
+        "volumes": cache.storage.reservations.snapshot(),
         "held": {
             name: (held(total.allocated), held(total.request), held(total.inqueue))
-            for name in cache.totals.queues()
-            if (total := cache.totals.of(name)) is not None
+            for name in cache.jobs.totals.queues()
+            if (total := cache.jobs.totals.of(name)) is not None
         },
     }
 

@@ -16,11 +16,10 @@ OWN = MapValue(
 DEVICE = MapValue(
     {
         "driver": DOMAIN,
-        "attributes": MapValue({DOMAIN: OWN}, MapValue({}), has_default=True),
+        "attributes": MapValue({DOMAIN: OWN}, MapValue({})),
         "capacity": MapValue(
             {DOMAIN: MapValue({"memory": Quantity(Fraction(40 * 1024**3))})},
             MapValue({}),
-            has_default=True,
         ),
     }
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections import Counter
 from typing import Any
 from unittest.mock import patch
 
@@ -100,7 +99,7 @@ def use_up(table: NodeTable, nodes: list[Any]) -> None:
 
 
 def view_of(session: Session, class_: TaskClass) -> ClassView:
-    view = ClassView(class_, (), session.table, session.chains, Counter())
+    view = ClassView(class_, (), session)
     view.sync()
     return view
 
@@ -148,7 +147,7 @@ def test_the_usual_class_is_left_to_the_kernel() -> None:
         asked = class_of((100, GIB, cards))
 
         def is_served(session: Session, class_: TaskClass = asked) -> bool:
-            return view_of(session, class_).has_program
+            return view_of(session, class_).uses_kernel
 
         assert engine_of(nodes, arguments).inspect(is_served, NOW_NS)
 

@@ -29,7 +29,7 @@ from pumice.core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from pumice.core.session.feasibility import view_cache, views
+from pumice.core.session.feasibility import class_rules, views
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, queue
 from tests.core.plugins.opened import asking, offering
 from tests.core.plugins.random_clusters import RandomCluster
@@ -125,7 +125,7 @@ def test_views_of_living_classes_are_limited_by_their_size() -> None:
     for number in range(40):
         name = f"j{number:02}"
         fill(engine, pod_group(name), pod(name, name, 5 + number / 10))
-    with patch.object(view_cache, "_MOST_BYTES", 20 * 4 * view_cache._BYTES_PER_NODE + 20):
+    with patch.object(views, "_MOST_BYTES", 20 * 4 * views._BYTES_PER_NODE + 20):
         first = engine.schedule(NOW_NS)
         again = engine.schedule(NOW_NS + SECOND_NS)
     assert len(engine._views) == 20
@@ -138,8 +138,8 @@ def test_no_session_is_kept_alive_by_a_view() -> None:
     engine.schedule(NOW_NS)
     (view,) = [view for _, view in engine._views._views.values()]
     gc.collect()
-    assert not [r for r in gc.get_referents(view.chains) if type(r).__name__ == "Session"]
-    assert view.chains is views._NO_CHAINS
+    assert not [r for r in gc.get_referents(view.rules._chains) if type(r).__name__ == "Session"]
+    assert view.rules._chains is class_rules._NO_CHAINS
 
 
 def test_a_label_that_no_node_has_takes_no_column() -> None:

@@ -73,7 +73,7 @@ def told(engine: Engine, deltas: list[Delta]) -> list[Any]:
 def seen(engine: Engine) -> Any:
     cache = engine.cache
     tasks = {
-        uid: (task.pod, task.status, task.node_name, task.job_id, task.ledger_status)
+        uid: (task.pod, task.status, task.node_name, task.job_id, task.counted_status)
         for uid, task in cache.tasks.items()
     }
     jobs = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pumice.core.actions.preempt.attempt import PreemptArguments
+from pumice.core.actions.preempt import PreemptArguments
 from pumice.core.actions.preempt.dry_run import SimulatedNode
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import PodGroupPhase

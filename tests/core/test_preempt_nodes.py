@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pumice.core.actions.preempt import PreemptRun
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.pod import HostPort
 from pumice.core.model.selectors import Taint, TaintEffect
-from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting import EvictingRun, frees_enough
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.session import Session
 from tests.core.builders import node, pod, pod_group, queue
@@ -19,7 +20,7 @@ from tests.core.evicting import PLAIN, engine, opened
 PORT = {"host_ports": (HostPort("TCP", "0.0.0.0", 80),)}
 
 
-def cluster() -> Session:
+def cluster(**arguments: Any) -> Session:
     return opened(
         engine(
             "preempt",
@@ -40,11 +41,12 @@ def cluster() -> Session:
             pod("b-4", "b", spec=PORT),
             pod("c-0", "a", spec=PORT, role="w"),
             pod("d-0", "b", 3),
+            **arguments,
         )
     )
 
 
-def nodes_for(nodes: EvictionNodes, session: Session, name: str) -> list[int]:
+def nodes_for(nodes: EvictingRun, session: Session, name: str) -> list[int]:
     task = session.cache.tasks[f"uid-{name}"]
     assert session.feasibility.why_not_anywhere(task) is None
     return np.flatnonzero(nodes.nodes_for(task, session.view(task))).tolist()
@@ -52,7 +54,7 @@ def nodes_for(nodes: EvictionNodes, session: Session, name: str) -> list[int]:
 
 def test_ports_and_numbers_of_pods_can_be_cured_taints_cannot() -> None:
     session = cluster()
-    assert nodes_for(EvictionNodes(session, remembers_errors=True), session, "b-0") == [0, 1]
+    assert nodes_for(PreemptRun(session, "preempt"), session, "b-0") == [0, 1]
     task = session.cache.tasks["uid-b-0"]
     view = session.view(task)
     assert not session.feasibility.allows(task, view).any()
@@ -70,20 +72,20 @@ def test_ports_and_numbers_of_pods_can_be_cured_taints_cannot() -> None:
 
 
 def test_a_plugin_that_fails_before_hides_what_later_ones_say() -> None:
-    session = cluster()
+    session = cluster(predicateErrorCacheEnable=False)
     everywhere = np.ones(4, dtype=np.bool_)
     session.hooks.task_predicate["nodeorder"] = lambda _: (Refusal("no", everywhere, True),)
     session.hooks.task_predicate["priority"] = lambda task: (
         (Refusal("maybe", everywhere, False),) if task.name == "b-0" else None
     )
-    nodes = EvictionNodes(session, remembers_errors=False)
+    nodes = PreemptRun(session, "preempt")
     assert nodes_for(nodes, session, "b-0") == [0, 1, 2, 3]
     # On n1 the number of pods speaks first, and that could be cured.
     assert nodes_for(nodes, session, "d-0") == [1]
 
 
 def test_an_error_of_a_plugin_is_no_refusal() -> None:
-    session = cluster()
+    session = cluster(predicateErrorCacheEnable=False)
     session.hooks.node_predicate["nodeorder"] = lambda _task, name: (
         "broken" if name == "n0" else None
     )
@@ -91,7 +93,7 @@ def test_an_error_of_a_plugin_is_no_refusal() -> None:
     view = session.view(task)
     assert session.feasibility.refused_by(task, view, 0) == "broken"
     assert session.feasibility.refused_by(task, view, 1) != "broken"
-    assert nodes_for(EvictionNodes(session, remembers_errors=False), session, "d-0") == [1]
+    assert nodes_for(PreemptRun(session, "preempt"), session, "d-0") == [1]
 
 
 class _Changing:
@@ -118,10 +120,10 @@ class _Changing:
 def test_refusals_are_remembered_for_the_whole_action(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, str], remembers: bool, second: list[int]
 ) -> None:
-    session = cluster()
+    session = cluster(predicateErrorCacheEnable=remembers)
     _Changing(monkeypatch, "nyyn", "yyny", "yyyy")
     session.hooks.task_predicate.clear()
-    nodes = EvictionNodes(session, remembers_errors=remembers)
+    nodes = PreemptRun(session, "preempt")
     assert nodes_for(nodes, session, names[0]) == [1, 2]
     monkeypatch.undo()
     _Changing(monkeypatch, "ynyn")
@@ -135,7 +137,7 @@ def test_nodes_found_hopeless_earlier_in_the_session_are_left_out_and_not_asked(
     hopeless = np.array([True, False, False, False])
     session.jobs["ns/b"].fit_errors["uid-b-0"] = FitErrors(4, (("why", 1),), hopeless)
     _Changing(monkeypatch, "nyyy", "yyyy")
-    nodes = EvictionNodes(session, remembers_errors=True)
+    nodes = PreemptRun(session, "preempt")
     assert nodes_for(nodes, session, "b-0") == [1, 2, 3]
     # Only that very task is concerned: what was not asked is not remembered for the role.
     assert nodes_for(nodes, session, "b-1") == [0, 1, 2, 3]

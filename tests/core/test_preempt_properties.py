@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.core.actions.preempt.attempt import Attempt
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Evict, SessionResult
@@ -22,6 +21,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import HostPort, Pod, PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
+from pumice.core.session.evicting import NodeEvictions
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import VictimSearch
 from pumice.core.session.feasibility.filters import Feasibility
@@ -119,26 +119,32 @@ class _Walked:
         ]
 
 
+def _by_comparing(order: VictimOrder, victims: list[Task], preemptor: Task) -> Iterator[Task]:
+    """Victims from a heap that compares them."""
+    heap = order._session.orders.victims(victims, preemptor)
+    while heap:
+        yield heap.pop()
+
+
 @contextmanager
 def exhaustive() -> Iterator[None]:
     """Every node is looked at for every task, and nothing is remembered or taken together."""
     with pytest.MonkeyPatch.context() as patch:
         everywhere = lambda self, *_: np.ones(len(self._session.table), dtype=np.bool_)  # noqa: E731
         patch.setattr(VictimSearch, "possible_rows", everywhere)
-        patch.setattr(VictimSearch, "holders", everywhere)
-        patch.setattr(Attempt, "_rows_of", everywhere)
+        patch.setattr(VictimSearch, "rows_with_candidates", everywhere)
         walked = property(_Walked, lambda _search, _memo: None)
-        patch.setattr(VictimSearch, "residents", walked, raising=False)
-        patch.setattr(VictimOrder, "waiting", lambda self, *of: self._session.orders.victims(*of))
+        patch.setattr(VictimSearch, "_residents", walked, raising=False)
+        patch.setattr(VictimOrder, "in_order", _by_comparing)
         patch.setattr(Feasibility, "is_refused", lambda self, *of: bool(self.refused_by(*of)))
         patch.setattr(Feasibility, "_asks_for_pods_only", lambda *_: False)
-        start = Attempt.__init__
+        start = NodeEvictions.__init__
 
-        def forgetful(self: Attempt, *arguments: Any) -> None:
-            start(self, *arguments)
+        def forgetful(self: NodeEvictions, *of: Any, **how: Any) -> None:
+            start(self, *of, **how)
             self._failed = _Forgetful()
 
-        patch.setattr(Attempt, "__init__", forgetful)
+        patch.setattr(NodeEvictions, "__init__", forgetful)
         yield
 
 
@@ -248,7 +254,7 @@ def test_a_discarded_statement_leaves_everything_as_it_was(seed: int, tiers: Tie
     dice = random.Random(seed)
     made = engine("preempt", tiers, cluster(seed))
     session = opened(made)
-    before, whole = _ledger(session), session.table.amounts.copy()
+    before, whole = _amounts_of(session), session.table.amounts.copy()
     statement = session.statement()
     placed = [t for job in session.jobs.values() for t in job.index if t.node_name]
     waiting = [t for job in session.jobs.values() for t in job.index if not t.node_name]
@@ -257,7 +263,7 @@ def test_a_discarded_statement_leaves_everything_as_it_was(seed: int, tiers: Tie
     for task in dice.sample(waiting, min(3, len(waiting))):
         statement.pipeline(task, dice.choice(session.table.names), eviction_occurred=True)
     statement.discard()
-    after = _ledger(session)
+    after = _amounts_of(session)
     assert after.keys() == before.keys()
     for key, value in before.items():
         assert np.array_equal(np.asarray(after[key]), np.asarray(value)), key
@@ -265,7 +271,7 @@ def test_a_discarded_statement_leaves_everything_as_it_was(seed: int, tiers: Tie
     assert np.array_equal(session.table.amounts, whole)
 
 
-def _ledger(session: Session) -> dict[str, Any]:
+def _amounts_of(session: Session) -> dict[str, Any]:
     """All that a session counts by, Kubernetes' view of nodes excepted."""
     table = session.table
     counted: dict[str, Any] = {

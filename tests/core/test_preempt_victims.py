@@ -147,7 +147,9 @@ def test_plugins_order_the_queues_of_victims() -> None:
 def test_an_undone_eviction_is_missing_in_kubernetes_view_only() -> None:
     session = cluster()
     table = session.table
-    ledger = {part: getattr(table, part).copy() for part in ("idle", "used", "releasing", "future")}
+    amounts = {
+        part: getattr(table, part).copy() for part in ("idle", "used", "releasing", "future")
+    }
     pods, requested = table.kube_pods.copy(), table.kube_requested.copy()
     whole = table.amounts.copy()
     victim = tasks(session, "a-t-0")[0]
@@ -155,11 +157,11 @@ def test_an_undone_eviction_is_missing_in_kubernetes_view_only() -> None:
     statement = session.statement()
     statement.evict(victim, "preempt")
     assert status(victim) is TaskStatus.RELEASING
-    assert table.future[0, 0] == ledger["future"][0, 0] + 1000
+    assert table.future[0, 0] == amounts["future"][0, 0] + 1000
     statement.discard()
 
     assert status(victim) is TaskStatus.RUNNING
-    for part, before in ledger.items():
+    for part, before in amounts.items():
         assert np.array_equal(getattr(table, part), before), part
     assert table.kube_pods[0] == pods[0] - 1
     assert table.kube_requested[0, 0] == requested[0, 0] - 1000

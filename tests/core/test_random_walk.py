@@ -231,7 +231,8 @@ class Walk(RuleBasedStateMachine):
         It cannot know what was refused or not seen yet, and takes a gang that was begun and is
         short for one that a former core left half done.
         """
-        jobs = self.cluster.engine.cache.session_jobs()
+        cache = self.cluster.engine.cache
+        jobs = cache.jobs.members(cache.session_queues())
         half_done = any(is_broken(job) for job in jobs.values())
         return not (self.unseen or self.remembers or half_done)
 

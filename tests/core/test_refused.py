@@ -32,7 +32,7 @@ def test_gangs_of_one_class_and_different_sizes_are_asked_about_apart() -> None:
 
 
 def held(engine: Engine) -> WaitingGroups:
-    return engine.cache.job_index.held
+    return engine.cache.jobs.inadmissible
 
 
 @pytest.mark.parametrize("name", ["default", "capacity", "every action", "sla"])

@@ -32,8 +32,8 @@ def slowly() -> Iterator[None]:
     with (
         patch.object(kernel, "rows", None),
         patch.object(Chains, "all_of", return_value=None),
-        patch.object(allocate._AllocateRun, "_fits_nowhere", return_value=False),
-        patch.object(placement.Placement, "_place_class", return_value=False),
+        patch.object(allocate._AllocateRun, "_is_unschedulable", return_value=False),
+        patch.object(placement.Placement, "_place_alike", return_value=False),
         patch.object(placement.Placement, "place_at_once", return_value=None),
     ):
         yield
@@ -45,7 +45,7 @@ def forget(engine: Engine) -> None:
     for one in engine.cache.jobs.values():
         one.to_place = None
         one.closed_version = -1
-        engine.cache.job_index.changed.add(one.id)
+        engine.cache.jobs.changed.add(one.id)
 
 
 def told(result: SessionResult) -> tuple[object, ...]:

@@ -104,7 +104,7 @@ class RestartWalk(Walk):
     def _shows_all(self) -> bool:
         cache = self.cluster.engine.cache
         assumptions, suspects = cache.assumptions, cache.broken.since
-        return not (self.unseen or len(assumptions) or suspects or assumptions.cool_downs)
+        return not (self.unseen or len(assumptions) or suspects or cache.cool_downs)
 
     def _objects_say_all(self) -> bool:
         return False

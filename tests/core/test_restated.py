@@ -36,7 +36,7 @@ def seen(cache: ClusterCache) -> list[object]:
     sums = [job.index.allocated.get(name) for name, _ in AMOUNTS]
     sums += [job.index.total_request.get(name) for name, _ in AMOUNTS]
     counts = (job.index.ready_count, sums)
-    places = [task.status, task.node_name, task.pod, task.ledger_status]
+    places = [task.status, task.node_name, task.pod, task.counted_status]
     return [table.amounts.tolist(), statuses, counts, places, list(job.sub_jobs)]
 
 
@@ -66,7 +66,7 @@ def test_a_pod_that_starts_stays_the_task_it_was() -> None:
     cache.upsert(replace(POD, phase=PodPhase.RUNNING))
     assert cache.tasks["u"] is task
     assert task.status is TaskStatus.RUNNING
-    assert cache.table.rows[0].tasks["u"].ledger_status is TaskStatus.RUNNING
+    assert cache.table.rows[0].tasks["u"].counted_status is TaskStatus.RUNNING
 
 
 def test_a_row_whose_pod_started_counts_as_changed() -> None:

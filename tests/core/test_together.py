@@ -116,7 +116,7 @@ def engine_of(shape: Shape, plugins: tuple[str, ...]) -> Engine:
 def one_by_one() -> Iterator[None]:
     """Nothing is placed in one go or has a key: every task is looked at by itself, over all nodes."""
     with (
-        patch.object(placement.Placement, "_place_class", return_value=False),
+        patch.object(placement.Placement, "_place_alike", return_value=False),
         patch.object(placement.Placement, "place_at_once", return_value=None),
         patch.object(Chains, "all_of", return_value=None),
     ):
@@ -161,5 +161,5 @@ def test_together_as_one_by_one(
 def test_a_gang_is_placed_in_one_go() -> None:
     shape = Shape([(16, 32)] * 8, [(12, 12, 1, 1, 0)], [])
     engine = engine_of(shape, SPREADING)
-    with patch.object(placement.Placement, "_place", side_effect=AssertionError):
+    with patch.object(placement.Placement, "_place_one", side_effect=AssertionError):
         assert len(engine.schedule(NOW_NS).decisions) == 12

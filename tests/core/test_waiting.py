@@ -66,7 +66,7 @@ WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 
 
 def room_of(engine: Engine) -> WaitingGroups:
-    return engine.cache.job_index.waiting
+    return engine.cache.jobs.unschedulable
 
 
 class Crowd:

@@ -33,9 +33,9 @@ from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
 from pumice.core.session.closing.statuses import note_closed
-from pumice.core.session.evicting.broken_gangs import break_up
-from pumice.core.session.feasibility.view_cache import ClassViews
-from pumice.core.session.guarding.answers import time_or_none
+from pumice.core.session.evicting import break_up
+from pumice.core.session.feasibility.views import ClassViews
+from pumice.core.session.guarding.checks import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.outbox import events_of, pipelined_of, waits_of
 from pumice.core.session.queues import QueueAccount
@@ -92,7 +92,7 @@ class Engine:
             self.configuration = configuration
             self._views.clear()
             self.cache.node_states.clear()
-            self.cache.job_index.wake_all()
+            self.cache.jobs.activate_all()
             self.cache.version += 1
             self.cache.placement_changes += 1
 
@@ -162,7 +162,9 @@ class Engine:
             assumed.applied = True
             return
         if outcome.code is OutcomeCode.FAILED and assumed.status is TaskStatus.BINDING:
-            assumptions.failed(assumed, max(now_ns, assumed.since_ns))
+            failed_ns = max(now_ns, assumed.since_ns)
+            code = ReasonCode.COOLING_DOWN
+            self.cache.cool_downs.failed(assumed.job_id, assumed, code, failed_ns)
         self._undo(assumed, now_ns, failed=True)
 
     def _undo(self, assumed: Assumption, now_ns: int, *, failed: bool = False) -> None:
@@ -197,7 +199,7 @@ class Engine:
             assumed = self.cache.assumptions.get(decision.id)
             if assumed is not None:
                 job_id = decision.gang.job if decision.gang else assumed.job_id
-                self.cache.assumptions.failed(assumed, now_ns, code, job_id)
+                self.cache.cool_downs.failed(job_id, assumed, code, now_ns)
                 self._undo(assumed, now_ns)
 
     # Decisions out.
@@ -207,7 +209,7 @@ class Engine:
         self.session += 1
         self.change_settings(self.cache.settings)
         self.cache.settle()
-        for number in self.cache.forget_classes():
+        for number in self.cache.classes.forget_unused():
             self._views.forget(number)
         left_out: dict[str, PluginFault] = {}
         self.timings.reset()
@@ -283,7 +285,7 @@ class Engine:
         return _earliest(
             (
                 self._plugin_wake_ns,
-                cache.assumptions.next_wake(now_ns),
+                cache.cool_downs.next_wake(now_ns),
                 cache.broken.next_wake(now_ns, self.gang_bind_deadline_ns),
             )
         )
@@ -323,8 +325,8 @@ class Engine:
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
         self.pipelined = pipelined_of(session)
         session.moves.finish()
-        for ledger in self.cache.ledgers:
-            ledger.close(session.moves.bound)
+        for reservations in self.cache.reservations:
+            reservations.close(session.moves.bound)
         self.cache.assumptions.open_all(decisions, self.cache.tasks, session.now_ns)
         self.cache.assume_statuses(statuses)
         self.cache.plugin_times.update(session.kept_times)
@@ -367,9 +369,9 @@ class Engine:
             task = self.cache.tasks.get(uid)
             if task is not None:
                 status = TaskStatus.BINDING if binds else TaskStatus.RELEASING
-                place = (task.job_id, status, node, now_ns)
-                self.cache.assumptions.open(Assumption(id_, uid, *place, annotations=added))
-                self.cache.pod_updates.assume(task, status, node)
+                self.cache.pod_updates.assume(
+                    Assumption(id_, uid, task.job_id, status, node, now_ns, added)
+                )
         self.cache.assume_statuses(statuses)
 
     def inspect(self, question: Callable[[Session], T], now_ns: int) -> T:

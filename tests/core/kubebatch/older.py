@@ -18,7 +18,7 @@ from pumice.core.kubebatch.jobs import KubeBatchJob
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Namespace, PodDisruptionBudget
 from pumice.core.model.pod import Pod
-from pumice.core.session.feasibility.view_cache import ClassViews
+from pumice.core.session.feasibility.views import ClassViews
 from tests.core import builders
 from tests.core.builders import NOW_NS
 

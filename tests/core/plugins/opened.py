@@ -15,7 +15,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.registry import Plugin
-from pumice.core.session.feasibility.view_cache import ClassViews
+from pumice.core.session.feasibility.views import ClassViews
 from pumice.core.session.hooks import Hooks
 from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS, amounts, fill

@@ -27,6 +27,7 @@ from pumice.core.model.pod import PodResourceClaim
 from pumice.core.registry import Registry
 from pumice.server.explaining.reached_limits import with_limits
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, priority_class, queue
+from tests.core.plugins.opened import Opened
 from tests.core.plugins.test_predicates_claims import DRIVER, GPU, claim, shown, slice_of
 
 COUNT, CORES = "deviceclass/gpu", "cores.deviceclass/gpu"
@@ -124,6 +125,24 @@ def test_a_claim_that_pods_share_counts_once() -> None:
     assert statuses["default"] == statuses["root"] == {COUNT: 1}
     fill(engine, claim("o", wish(1)), *job("b", "o"))
     assert run(engine, 4) == []
+
+
+def test_a_simulated_eviction_frees_the_devices_of_its_queue() -> None:
+    given = AllocatedDevice("req", DRIVER, "n1", "gpu-0")
+    held = replace(claim("a", wish(1)), allocation=DeviceAllocation((given,), None, NOW_NS))
+    opened = Opened(
+        *(queue("root"), limited(count=1), GPU, node("n1", 64), held, claim("b", wish(1))),
+        *(*job("a", "a", on="n1"), *job("b", "b")),
+        plugins=["capacity"],
+    )
+    victim, task, own = opened.task("a-0"), opened.task("b-0"), opened.queue("default")
+    simulation = opened.hooks.simulation["capacity"](task, 0)
+    assert not simulation.is_allocatable(own, task)
+    assert simulation.remove(victim) is None
+    assert simulation.is_allocatable(own, task)
+    assert simulation.add(victim) is None
+    assert not simulation.is_allocatable(own, task)
+    assert not opened.hooks.allocatable["capacity"](own, task), "the session does not change"
 
 
 @pytest.mark.parametrize(

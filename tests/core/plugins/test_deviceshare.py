@@ -14,6 +14,7 @@ from tests.core.builders import NOW_NS, fill
 from tests.core.plugins.card_clusters import (
     BINPACK,
     BY_NUMBER,
+    HAMI,
     IDS,
     INDEX,
     MEMORY,
@@ -261,11 +262,14 @@ def test_a_pod_that_is_being_deleted_keeps_its_card_until_it_is_gone() -> None:
     assert said(run(engine, 1), IDS) == {"j-0": "n1-0,NVIDIA,5000,0:"}
 
 
-def test_a_gang_that_does_not_fit_keeps_its_shares_till_the_session_ends() -> None:
+@pytest.mark.parametrize("arguments", [VGPU, {**VGPU, **HAMI}])
+def test_a_gang_that_does_not_fit_keeps_its_shares_till_the_session_ends(
+    arguments: dict[str, Any],
+) -> None:
     """As in Volcano; the next session knows nothing of it."""
     big = [asking(f"big-{i}", "big", share(3000)) for i in range(4)]
     small = gang("small", asking("small-0", "small", share(3000)))
-    engine = engine_with(VGPU, vgpu_node("n1", "8000"), gang("big", *big), small)
+    engine = engine_with(arguments, vgpu_node("n1", "8000"), gang("big", *big), small)
     assert run(engine) == {}
     engine.apply([Deleted(Pod, p.uid) for p in big])
     assert sorted(run(engine, 1)) == ["small-0"]

@@ -21,7 +21,7 @@ from pumice.core.model.group import PodGroup, PodGroupPhase, ResourceQuota
 from pumice.core.model.pod import Pod, PodCondition
 from pumice.core.plugins.cdp import COOLDOWN_TIME
 from pumice.core.registry import Registry
-from pumice.core.session.feasibility.figures import MAX_AGE_SECONDS
+from pumice.core.session.feasibility.node_usage import MAX_AGE_SECONDS
 from tests.core.builders import NOW_NS, amounts, fill, node, pod, pod_group, priority_class, queue
 
 SECOND_NS = 10**9

@@ -115,7 +115,7 @@ def test_a_task_called_plain_gets_nothing_from_other_pods_or_the_candidates(seed
     session = opened.session
     for pod in cluster.waiting:
         task = opened.task(pod.name)
-        if session.hooks.is_plain["nodeorder"](task):
+        if session.plain.is_scored_by_class(task):
             answer = scores(opened, pod.name)
             view = session.view(task)
             assert list(answer.values()) == list(view.order + view.batch)

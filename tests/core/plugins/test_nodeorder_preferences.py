@@ -81,7 +81,7 @@ def test_no_terms_or_terms_without_weight_or_content_prefer_nothing(
     nodes = node("n1", labels={"a": ""}), node("n2")
     opened = opened_with(*nodes, pod("p", "g", spec=spec), nodeaffinity=1)
     assert points(opened) == [0, 0]
-    assert opened.hooks.is_plain["nodeorder"](opened.task("p"))
+    assert opened.session.plain.is_scored_by_class(opened.task("p"))
 
 
 # Taints.
@@ -218,7 +218,7 @@ def test_who_has_no_terms_and_is_in_nobodys_is_plain() -> None:
     opened = opened_with(
         *three_nodes(), labelled("a", "z", "n1", near(5, HOST)), labelled("p", "y"), podaffinity=1
     )
-    assert opened.hooks.is_plain["nodeorder"](opened.task("p"))
+    assert opened.session.plain.is_scored_by_class(opened.task("p"))
     assert opened.hooks.task_batch_score["nodeorder"](opened.task("p"), np.arange(3)) is None
 
 
@@ -304,7 +304,7 @@ def test_without_a_selector_of_its_own_a_pod_is_not_spread(workload: Workload) -
     objects = *three_nodes(), labelled("old", "x", "n1"), labelled("p", "x"), workload
     opened = opened_with(*objects, podtopologyspread=1)
     assert points(opened) == [0, 0, 0]
-    assert opened.hooks.is_plain["nodeorder"](opened.task("p"))
+    assert opened.session.plain.is_scored_by_class(opened.task("p"))
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController", "StatefulSet"])

@@ -335,7 +335,7 @@ def test_a_decided_volume_stays_taken_until_the_cluster_shows_it() -> None:
     assert binds(engine, 2) == {}
     taken = replace(volume("pv"), claim_key="ns/a", claim_uid="uid-a", phase=VolumePhase.BOUND)
     engine.apply([Upserted(taken)])
-    assert engine.cache.storage.ledger.get("pv") is None
+    assert engine.cache.storage.reservations.get("pv") is None
     assert binds(engine, 3) == {}
 
 
@@ -343,7 +343,7 @@ def test_a_bind_that_failed_gives_its_volumes_back() -> None:
     engine = engine_with(SSD, pod_group("g", 1), *two_claims())
     (bind,) = binds(engine, 1).values()
     engine.apply([OutcomeReported(bind.id, OutcomeCode.FAILED)])
-    assert engine.cache.storage.ledger.get("pv") is None
+    assert engine.cache.storage.reservations.get("pv") is None
     assert len(binds(engine, 2)) == 1
 
 
@@ -357,7 +357,7 @@ def test_a_pod_that_is_gone_gives_its_volumes_back() -> None:
 def test_what_a_gang_that_stayed_short_had_taken_is_free_in_the_next_session() -> None:
     engine = engine_with(SSD, pod_group("g", 2), *two_claims(), *job("late", 1))
     assert set(binds(engine, 1)) == {"late-0"}
-    assert engine.cache.storage.ledger.get("pv") is None
+    assert engine.cache.storage.reservations.get("pv") is None
 
 
 def test_a_pod_that_another_scheduler_bound_elsewhere_gives_its_volumes_back() -> None:
@@ -366,7 +366,7 @@ def test_a_pod_that_another_scheduler_bound_elsewhere_gives_its_volumes_back() -
     other = "n2" if bind.node == "n1" else "n1"
     pod = engine.cache.tasks[bind.uid].pod
     engine.apply([Upserted(replace(pod, node_name=other))])
-    assert engine.cache.storage.ledger.get("pv") is None
+    assert engine.cache.storage.reservations.get("pv") is None
 
 
 def test_a_pod_that_arrives_where_it_was_sent_keeps_its_volumes() -> None:
@@ -374,12 +374,12 @@ def test_a_pod_that_arrives_where_it_was_sent_keeps_its_volumes() -> None:
     (bind,) = binds(engine, 1).values()
     pod = engine.cache.tasks[bind.uid].pod
     engine.apply([Upserted(replace(pod, node_name="n1"))])
-    assert engine.cache.storage.ledger.get("pv") is not None
+    assert engine.cache.storage.reservations.get("pv") is not None
 
 
 def test_other_settings_do_not_free_what_was_decided() -> None:
     engine = engine_with(SSD, pod_group("g", 1), *two_claims())
     assert len(binds(engine, 1)) == 1
     engine.change_settings(replace(engine.cache.settings, scheduler_names=("volcano", "other")))
-    assert engine.cache.storage.ledger.get("pv") is not None
+    assert engine.cache.storage.reservations.get("pv") is not None
     assert binds(engine, 2) == {}

@@ -143,7 +143,7 @@ def test_drf_counts_what_is_placed(steps: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
 def test_opening_a_session_costs_nothing_for_jobs_that_did_not_change(plugin: str) -> None:
     session = cluster([options(plugin)])
-    totals = session.engine.cache.totals
+    totals = session.engine.cache.jobs.totals
     session.engine.schedule(0)
     session.engine.schedule(1)
     before = totals.recomputed

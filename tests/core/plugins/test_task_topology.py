@@ -41,7 +41,7 @@ def buckets(*members: ClusterObject, **annotations: str) -> list[list[str]] | No
     made = JobBuckets(job, topology)
     found: dict[int, list[str]] = {}
     for task in sorted(job.index, key=lambda t: t.name):
-        bucket = made.of(task)
+        bucket = made.bucket_of.get(task.uid)
         if bucket is not None:
             found.setdefault(bucket.index, []).append(task.name.removeprefix("a-"))
     return [found[index] for index in sorted(found)]

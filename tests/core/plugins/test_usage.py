@@ -13,7 +13,7 @@ from pumice.core.engine import Engine
 from pumice.core.errors import ConfigurationError
 from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY, Estimator, EstimatorArguments
 from pumice.core.registry import Registry
-from pumice.core.session.feasibility.figures import MAX_AGE_SECONDS
+from pumice.core.session.feasibility.node_usage import MAX_AGE_SECONDS
 from tests.core.builders import GIB, NOW_NS, fill, job, node, pod, pod_group, queue
 from tests.core.plugins.opened import Opened
 

@@ -10,10 +10,10 @@ from pumice.core.cache.job_index import Key
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.configuration import Arguments
+from pumice.core.configuration.volcano_names import REMEMBERS_ERRORS
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.evicting.candidates import REMEMBERS_ERRORS
 from pumice.core.session.orders import Heap, KeyHeap
 from pumice.core.session.placing.pending_tasks import (
     PendingTasks,
@@ -21,12 +21,12 @@ from pumice.core.session.placing.pending_tasks import (
     pending_tasks_of,
     tasks_to_place_of,
 )
-from pumice.core.session.placing.placement import Placement, finding_about
-from pumice.core.session.placing.search import DomainSearch, Found
+from pumice.core.session.placing.placement import Placement, why_not_placeable
+from pumice.core.session.placing.search import DomainSearch
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import UnplaceableJobs
+from pumice.core.session.waiting import UnschedulableJobs
 
 
 class AllocateArguments(Arguments):
@@ -65,14 +65,14 @@ class _AllocateRun:
         self._search = DomainSearch(session, self._placement)
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
-        # The tasks to place of jobs that had no turn yet.
+        # The tasks of jobs that had no visit yet.
         self._to_place: dict[str, TasksToPlace] = {}
-        # The tasks that are left of jobs that had a turn: by sub-job, or in one list where the job
-        # has no policies.
+        # The tasks that are left of other jobs: by sub-job where the job or its parts must stay in a
+        # domain, otherwise in one list.
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
-        self._unplaceable = UnplaceableJobs(session)
-        self._has_unplaceable = len(self._unplaceable) > 0
+        self._unschedulable = UnschedulableJobs(session)
+        self._has_unschedulable = len(self._unschedulable) > 0
         # The key of the job that is being visited; None where jobs have no keys.
         self._key: Key | None = None
 
@@ -80,7 +80,7 @@ class _AllocateRun:
         for job in self._session.schedulable_jobs():
             if job.index.pending:
                 self._admit(job)
-        for name in self._unplaceable.queues():
+        for name in self._unschedulable.queues():
             self._open(name)
 
     def _admit(self, job: Job) -> None:
@@ -101,7 +101,7 @@ class _AllocateRun:
             self._explain_gates(job)
 
     def _why_no_topology(self, job: Job) -> Reason | None:
-        """Why the network topology of a job cannot be kept to; None: it can."""
+        """Why the network topology of a job cannot be respected; None: it can."""
         topology = self._session.topology
         if not topology.ready:
             about = (topology.tree.problem,)
@@ -151,7 +151,7 @@ class _AllocateRun:
             queue = queues.pop()
             jobs = self._jobs[queue.name]
             if is_overused(queue):
-                self._wake(self._unplaceable.of_overused(queue))
+                self._admit_all(self._unschedulable.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
             job = self._next(queue, jobs)
@@ -162,11 +162,11 @@ class _AllocateRun:
             queues.push(queue)
 
     def _next(self, queue: Queue, jobs: Heap[Job]) -> Job | None:
-        """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
+        """The next job of the queue. Jobs before it that are still unschedulable are skipped."""
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
-        if self._has_unplaceable:
-            self._wake(self._unplaceable.woken(queue, jobs.first_key))
+        if self._has_unschedulable:
+            self._admit_all(self._unschedulable.activate_before(queue, jobs.first_key))
         try:
             entry: tuple[Key, Job] = jobs.pop_entry()
         except IndexError:
@@ -174,8 +174,8 @@ class _AllocateRun:
         self._key, job = entry
         return job
 
-    def _wake(self, jobs: list[Job]) -> None:
-        """Queues jobs that can no longer be passed over."""
+    def _admit_all(self, jobs: list[Job]) -> None:
+        """Queues jobs that can no longer be skipped."""
         for job in jobs:
             self._admit(job)
 
@@ -187,45 +187,40 @@ class _AllocateRun:
             session.explain(job, reason)
             to_place = self._to_place.pop(job.id, None)
             if key is not None and to_place is not None and to_place is job.to_place:
-                to_place.finding, to_place.reasons = reason.code, (reason,)
-                session.waiting.found_unplaceable[job.id] = (job, key)
+                to_place.cause, to_place.reasons = reason.code, (reason,)
+                session.waiting.found_unschedulable[job.id] = (job, key)
 
     def _visit(self, job: Job) -> bool:
         """Tries to place tasks of the job; true: the job needs another visit."""
-        session = self._session
+        session, votes = self._session, self._session.votes
         session.work["jobs_visited"] += 1
         if session.broken:
             session.broken.pop(job.id, None)
-        to_place, found, has_more = self._to_place.pop(job.id, None), None, False
-        at_once = None if to_place is None else self._placement.place_at_once(job, to_place)
-        statement = at_once
-        if at_once is None:
-            if to_place is not None and self._fits_nowhere(job, to_place):
+        to_place, statement = self._to_place.pop(job.id, None), None
+        if to_place is not None:
+            statement = self._placement.place_at_once(job, to_place)
+            if statement is None and self._is_unschedulable(job, to_place):
                 return False
-            statement, has_more, found = self._place(job, to_place)
-        is_ready = statement is not None and session.votes.is_ready(job)
-        if at_once is not None and not is_ready and not session.votes.is_pipelined(job):
-            at_once.discard()
-            statement = None
+        if statement is None:
+            statement = self._place(job, to_place)
         if statement is None:
             self._explain_short(job)
             return False
-        if not is_ready:
-            # Pipelined: its resources stay reserved to the end of the session.
+        if votes.is_ready(job):
+            statement.commit(job.id)
+            return job.id in self._tasks or (
+                job.id in self._pending and bool(self._pending[job.id])
+            )
+        if votes.is_pipelined(job):
+            # Its resources stay reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
-            return False
-        statement.commit(job.id)
-        if found is not None:
-            session.topology.occupies(job, found.domain, found.parts)
-        return has_more
+        else:
+            statement.discard()
+            self._explain_short(job)
+        return False
 
-    def _place(
-        self, job: Job, to_place: TasksToPlace | None
-    ) -> tuple[Statement | None, bool, Found | None]:
-        """Tries to make the job ready.
-
-        The second value: more tasks are left to place. The third: in which domain it was placed.
-        """
+    def _place(self, job: Job, to_place: TasksToPlace | None) -> Statement | None:
+        """Makes the job ready or at least pipelined; tasks that are left wait for the next visit."""
         session = self._session
         if job.has_policies or (job.stays_together and session.topology.is_constrained(job)):
             if to_place is not None:
@@ -239,36 +234,33 @@ class _AllocateRun:
         statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP)
         if tasks:
             self._tasks[job.id] = tasks
-        return statement, bool(tasks), None
+        return statement
 
-    def _place_in_domain(
-        self, job: Job, pending_tasks: PendingTasks
-    ) -> tuple[Statement | None, bool, Found | None]:
-        """Tries to make a job ready that must stay in one domain, or whose parts must."""
-        found = self._search.find(job, pending_tasks)
-        if found is not None:
-            return found.statement, bool(pending_tasks), found
+    def _place_in_domain(self, job: Job, pending_tasks: PendingTasks) -> Statement | None:
+        """The same for a job that must stay in one domain, or whose sub-jobs must."""
+        statement = self._search.find(job, pending_tasks)
         topology, key = self._session.topology, job.topology_key
         limit = topology.widest_limit_of(job)
-        if limit is not None or key:
-            name, have, need = self._search.nearest or ("", 0, job.min_available)
-            errors = next(iter(job.fit_errors.values()), None)
-            if key and (problem := topology.by_label.problem(job)):
-                count = len(self._session.table)
-                errors = FitErrors(count, ((problem, count),))
-            subject = key or str(limit)
-            reason = Reason(
-                self._author,
-                ReasonCode.NO_LABEL_DOMAIN_FITS if key else ReasonCode.NO_DOMAIN_FITS,
-                have=have,
-                need=need,
-                subjects=(subject, name) if name else (subject,),
-                nodes=errors.as_counts() if errors is not None else (),
-            )
-            self._session.explain(job, reason)
-        return None, False, None
+        if statement is not None or (limit is None and not key):
+            return statement
+        name, have, need = self._search.nearest or ("", 0, job.min_available)
+        errors = next(iter(job.fit_errors.values()), None)
+        if key and (problem := topology.by_label.problem(job)):
+            count = len(self._session.table)
+            errors = FitErrors(count, ((problem, count),))
+        subject = key or str(limit)
+        reason = Reason(
+            self._author,
+            ReasonCode.NO_LABEL_DOMAIN_FITS if key else ReasonCode.NO_DOMAIN_FITS,
+            have=have,
+            need=need,
+            subjects=(subject, name) if name else (subject,),
+            nodes=errors.as_counts() if errors is not None else (),
+        )
+        self._session.explain(job, reason)
+        return None
 
-    def _fits_nowhere(self, job: Job, to_place: TasksToPlace) -> bool:
+    def _is_unschedulable(self, job: Job, to_place: TasksToPlace) -> bool:
         """Explains a gang whose first task fits on no node, or is refused by its queue.
 
         False: the tasks have to be tried. True only where a try would give the same result.
@@ -276,29 +268,29 @@ class _AllocateRun:
         session, votes, first = self._session, self._session.votes, to_place.tasks[0]
         if not to_place.needs_all or to_place is not job.to_place or first.gated:
             return False
-        finding = finding_about(session, session.queue_of(job), first)
-        if finding is None or votes.is_ready(job) or votes.is_pipelined(job):
+        cause = why_not_placeable(session, session.queue_of(job), first)
+        if cause is None or votes.is_ready(job) or votes.is_pipelined(job):
             return False
-        if isinstance(finding, FitErrors):
+        if isinstance(cause, FitErrors):
             session.feasibility.prepare(first)
-            job.fit_errors[first.uid] = finding
+            job.fit_errors[first.uid] = cause
         elif not to_place.is_uniform or first.class_.spec.resource_claims:
             # The queue may take another one of the tasks.
             return False
         session.count("tasks_tried")
         if self._key is not None:
-            session.waiting.found_unplaceable[job.id] = (job, self._key)
+            session.waiting.found_unschedulable[job.id] = (job, self._key)
         reasons = session.reasons.setdefault(job.id, [])
-        if to_place.finding is finding:
+        if to_place.cause is cause:
             reasons += to_place.reasons
             return True
         before = len(reasons)
-        if isinstance(finding, FitErrors):
-            self._placement.explain(job, first, finding)
+        if isinstance(cause, FitErrors):
+            self._placement.explain_nodes(job, first, cause)
         else:
-            self._placement.explain_queue(job, finding, to_place.tasks)
+            self._placement.explain_queue(job, cause, to_place.tasks)
         self._explain_short(job)
-        to_place.finding, to_place.reasons = finding, tuple(reasons[before:])
+        to_place.cause, to_place.reasons = cause, tuple(reasons[before:])
         return True
 
     def _explain_short(self, job: Job) -> None:

@@ -35,7 +35,7 @@ class BackfillAction:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         jobs: dict[str, Heap[Job]] = {}
         tasks_of_jobs: dict[str, list[Task]] = {}
-        for job in session.awake_jobs():
+        for job in session.jobs_to_visit():
             index = job.index
             if not index.pending_best_effort and _PIPELINED not in index.by_status:
                 continue

@@ -9,7 +9,7 @@ from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.orders import Heap, KeyHeap, LiveHeap
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import HeldJobs
+from pumice.core.session.waiting import InadmissibleJobs
 
 
 class EnqueueAction:
@@ -18,9 +18,9 @@ class EnqueueAction:
     name: ClassVar[str] = "enqueue"
 
     def execute(self, session: Session) -> None:
-        held = HeldJobs(session)
-        pending = [job for job in session.awake_jobs() if job.is_pending]
-        if not pending and not len(held):
+        inadmissible = InadmissibleJobs(session)
+        pending = [job for job in session.jobs_to_visit() if job.is_pending]
+        if not pending and not len(inadmissible):
             return
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         waiting: dict[str, Heap[Job]] = {}
@@ -33,8 +33,8 @@ class EnqueueAction:
         while queues:
             queue = queues.pop()
             jobs = waiting[queue.name]
-            if isinstance(jobs, KeyHeap) and len(held):
-                for job in held.woken(queue, jobs.first_key):
+            if isinstance(jobs, KeyHeap) and len(inadmissible):
+                for job in inadmissible.activate_before(queue, jobs.first_key):
                     jobs.push(job)
             if jobs:
                 self._consider(session, jobs)

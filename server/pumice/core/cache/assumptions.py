@@ -59,13 +59,52 @@ class CoolDown:
         self.until_ns = now_ns + min(_SECOND_NS << doublings, _LONGEST_COOL_DOWN_NS)
 
 
-class Assumptions:
-    """Open decisions by id and pod; cool-downs by job."""
+class CoolDowns(dict[str, CoolDown]):
+    """Cool-downs by job id."""
 
-    def __init__(self) -> None:
+    def failed(self, job_id: str, assumed: Assumption, code: ReasonCode, now_ns: int) -> None:
+        """Counts a failed decision of a job."""
+        state = self.setdefault(job_id, CoolDown())
+        if state.decided_ns == assumed.since_ns:
+            return
+        state.decided_ns = assumed.since_ns
+        state.node_name = assumed.node_name
+        state.code = code
+        state.failures += 1
+        if state.failures >= _FAILURES_BEFORE_COOL_DOWN:
+            state.start(now_ns)
+
+    def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
+        """Leaves a job out at once, each time in a row for longer."""
+        state = self.setdefault(job_id, CoolDown())
+        state.code = code
+        state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
+        state.start(now_ns)
+
+    def end(self, job_id: str) -> None:
+        """Forgets the failures of a job that was bound, has changed or is gone."""
+        self.pop(job_id, None)
+
+    def node_changed(self, node_name: str) -> None:
+        for job_id in [id_ for id_, state in self.items() if state.node_name == node_name]:
+            del self[job_id]
+
+    def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
+        state = self.get(job_id)
+        return state.code if state is not None and state.until_ns > now_ns else None
+
+    def next_wake(self, now_ns: int) -> int | None:
+        times = [state.until_ns for state in self.values() if state.until_ns > now_ns]
+        return min(times, default=None)
+
+
+class Assumptions:
+    """Open decisions by id and by pod; a confirmed bind ends the cool-down of its job."""
+
+    def __init__(self, cool_downs: CoolDowns) -> None:
+        self._cool_downs = cool_downs
         self._by_decision: dict[str, Assumption] = {}
         self._by_pod: dict[str, Assumption] = {}
-        self.cool_downs: dict[str, CoolDown] = {}
 
     def __len__(self) -> int:
         return len(self._by_pod)
@@ -121,7 +160,7 @@ class Assumptions:
             if not pod.node_name and not pod.terminating:
                 return assumed.status, assumed.node_name
             if pod.node_name == assumed.node_name:
-                self.cool_downs.pop(assumed.job_id, None)
+                self._cool_downs.end(assumed.job_id)
         elif not pod.terminating and pod.node_name == assumed.node_name:
             return assumed.status, assumed.node_name
         self.close(assumed)
@@ -155,51 +194,6 @@ class Assumptions:
 
     def all_open(self) -> list[Assumption]:
         return list(self._by_pod.values())
-
-    # Cool-downs.
-
-    def failed(
-        self,
-        assumed: Assumption,
-        now_ns: int,
-        code: ReasonCode = ReasonCode.COOLING_DOWN,
-        job_id: str = "",
-    ) -> None:
-        """Counts a failure of a job: the job of the pod, unless another one is named."""
-        state = self.cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
-        if state.decided_ns == assumed.since_ns:
-            return
-        state.decided_ns = assumed.since_ns
-        state.node_name = assumed.node_name
-        state.code = code
-        state.failures += 1
-        if state.failures >= _FAILURES_BEFORE_COOL_DOWN:
-            state.start(now_ns)
-
-    def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
-        """Leaves a job out at once, each time in a row for longer."""
-        state = self.cool_downs.setdefault(job_id, CoolDown())
-        state.code = code
-        state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
-        state.start(now_ns)
-
-    def end_cool_down(self, job_id: str) -> None:
-        """Forgets the failures of a job that has changed or is gone."""
-        self.cool_downs.pop(job_id, None)
-
-    def node_changed(self, node_name: str) -> None:
-        if self.cool_downs:
-            changed = [id_ for id_, s in self.cool_downs.items() if s.node_name == node_name]
-            for id_ in changed:
-                del self.cool_downs[id_]
-
-    def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
-        state = self.cool_downs.get(job_id)
-        return state.code if state is not None and state.until_ns > now_ns else None
-
-    def next_wake(self, now_ns: int) -> int | None:
-        times = [s.until_ns for s in self.cool_downs.values() if s.until_ns > now_ns]
-        return min(times, default=None)
 
 
 # A gang that was complete once has another phase, and may lack members for other reasons.

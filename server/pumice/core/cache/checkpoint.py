@@ -45,13 +45,10 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         session,
         tuple(cache.objects()),
         tuple(replace(assumed) for assumed in cache.assumptions.all_open()),
-        tuple(
-            (job_id, replace(state))
-            for job_id, state in sorted(cache.assumptions.cool_downs.items())
-        ),
+        tuple((job_id, replace(state)) for job_id, state in sorted(cache.cool_downs.items())),
         tuple(sorted(cache.broken.since.items())),
         cache.broken.scanned,
-        cache.storage.ledger.snapshot(),
+        cache.storage.reservations.snapshot(),
         tuple(job.id for job in cache.jobs.values() if job.closed_version == job.version),
         tuple(
             (task.uid, task.reported_condition)
@@ -61,7 +58,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         tuple(sorted(cache.shard_claims.releasing)),
         tuple(cache.plugin_data.all()),
         tuple(sorted(cache.plugin_times.items())),
-        cache.devices.ledger.snapshot(),
+        cache.devices.reservations.snapshot(),
     )
 
 
@@ -77,11 +74,11 @@ def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     for assumed, taken in zip(opened, checkpoint.assumptions, strict=True):
         assumed.expired = taken.expired
     for job_id, state in checkpoint.cool_downs:
-        cache.assumptions.cool_downs[job_id] = replace(state)
+        cache.cool_downs[job_id] = replace(state)
     cache.broken.since, cache.broken.scanned = dict(checkpoint.broken), checkpoint.broken_scanned
     # Reservations come after the objects, because an object that is added may end one.
-    cache.storage.ledger.restore(checkpoint.volumes)
-    cache.devices.ledger.restore(checkpoint.devices)
+    cache.storage.reservations.restore(checkpoint.volumes)
+    cache.devices.reservations.restore(checkpoint.devices)
     cache.shard_claims.releasing.update(checkpoint.releasing_nodes)
     for plugin, name, values in checkpoint.plugin_data:
         cache.put_data(plugin, name, values)

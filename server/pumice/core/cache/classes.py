@@ -58,31 +58,17 @@ class ClassRegistry:
         needed = tuple(item for item in spec.requests if item[0] not in ignored)
         class_ = self._cache.class_type(self.made, spec, (*needed, *extra), extra)
         self._unused[class_.number] = class_
-        self._cache.pods.register(class_)
         return class_
 
     def _volume_counts(self, pod: Pod) -> _Counts:
         """The number of claims for each driver that attaches them; unknown drivers are not counted."""
         counts: dict[str, int] = {}
         for volume in pod.spec.volumes:
-            driver = self._driver(f"{pod.namespace}/{volume.claim_name}")
+            driver = self._cache.storage.driver_of(f"{pod.namespace}/{volume.claim_name}")
             if driver and driver not in self._cache.settings.ignored_provisioners:
                 name = csi_resource(driver)
                 counts[name] = counts.get(name, 0) + 1
         return tuple(sorted(counts.items()))
-
-    def _driver(self, claim_key: str) -> str:
-        storage = self._cache.storage
-        claim = storage.claims.get(claim_key)
-        if claim is None:
-            return ""
-        volume = storage.volumes.get(claim.volume_name) if claim.volume_name else None
-        if volume is not None:
-            return volume.csi_driver
-        storage_class = storage.classes.get(claim.storage_class_name or "")
-        if storage_class is None:
-            return ""
-        return storage_class.csi_driver_name or storage_class.provisioner
 
     # Classes without tasks.
 
@@ -94,9 +80,9 @@ class ClassRegistry:
         else:
             self._unused[class_.number] = class_
 
-    def forget_unused(self) -> list[TaskClass]:
-        """Forgets the classes that no task has any more."""
-        gone, self._unused = list(self._unused.values()), {}
-        for class_ in gone:
+    def forget_unused(self) -> list[int]:
+        """Forgets the classes that no task has any more; returns their numbers."""
+        gone, self._unused = self._unused, {}
+        for class_ in gone.values():
             del self._classes[(class_.spec, class_.extra) if class_.spec.volumes else class_.spec]
-        return gone
+        return list(gone)

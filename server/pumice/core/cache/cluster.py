@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from pumice.core.cache.assumptions import Assumptions, BrokenGangs
+from pumice.core.cache.assumptions import Assumptions, BrokenGangs, CoolDowns
 from pumice.core.cache.classes import ClassRegistry
 from pumice.core.cache.devices import DeviceCache, DeviceOffers
-from pumice.core.cache.entries import NodeEntry, offered_names
+from pumice.core.cache.entries import NodeEntry, NodeOffer
 from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.hyper_nodes import HyperNodeTree
 from pumice.core.cache.job_index import JobIndex
@@ -26,7 +26,6 @@ from pumice.core.cache.shards import ShardClaims
 from pumice.core.cache.storage import StorageCache
 from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check, check_resource_names
 from pumice.core.decisions import (
     NodeShardStatusChanged,
@@ -79,13 +78,12 @@ class ClusterCache:
         self.pods = self.table.pods = PodIndex(self.table)
         self.stores = ObjectStores()
         self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)
-        self.ledgers = (self.storage.ledger, self.devices.ledger)
+        self.reservations = (self.storage.reservations, self.devices.reservations)
         self.classes = ClassRegistry(self)
         self._offers = DeviceOffers(self.devices, self.table, self.labels, self.classes)
-        self.assumptions = Assumptions()
-        self.totals = QueueTotals()
-        self.job_index = JobIndex(self.totals)
-        self.jobs: dict[str, Job] = {}
+        self.cool_downs = CoolDowns()
+        self.assumptions = Assumptions(self.cool_downs)
+        self.jobs = JobIndex(self.job_type)
         self.tasks: dict[str, Task] = {}
         # Pods of other schedulers that are not on a node yet, by uid; we do not schedule them.
         self.foreign: dict[str, Pod] = {}
@@ -114,7 +112,7 @@ class ClusterCache:
             lambda: (hyper_nodes.version, table.layout, table.labels_version),
             lambda: HyperNodeTree(hyper_nodes, table, self.labels),
         )
-        self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
+        self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates(self.table)
         # Times that plugins keep over sessions, such as the time of their last evictions, by plugin.
         self.plugin_times: dict[str, int] = {}
         # The priority of jobs that name no class.
@@ -147,10 +145,10 @@ class ClusterCache:
         confirms = old is not None and _confirms(old, item)
         self.placement_changes += not confirms
         if isinstance(item, PodGroup):
-            job = self.job(item.key)
+            job = self.jobs.get_or_add(item.key)
             self._give_group(job, item)
             if not confirms:
-                self.assumptions.end_cool_down(job.id)
+                self.cool_downs.end(job.id)
         else:
             self._follow(item, gone=False)
 
@@ -165,9 +163,9 @@ class ClusterCache:
         self.version += 1
         self.placement_changes += 1
         if isinstance(gone, PodGroup):
-            job = self.job(gone.key)
+            job = self.jobs.get_or_add(gone.key)
             job.clear_group()
-            self.job_index.moved.add(job.id)
+            self.jobs.moved.add(job.id)
             self.drop_if_done(job)
         else:
             self._follow(gone, gone=True)
@@ -177,10 +175,11 @@ class ClusterCache:
         if isinstance(item, Node | CsiNode):
             entry = self.table.entries.get(item.name) or NodeEntry(item.name)
             if isinstance(item, Node):
-                names = offered_names(item, entry.csi_limits, entry.device_offers)
+                offer = NodeOffer.of(item, entry.csi_limits, entry.device_offers)
             else:
-                names = offered_names(entry.node, item.driver_limits, entry.device_offers)
-            check_resource_names(item, names, entry.counted_names, self.table.offering_nodes)
+                offer = NodeOffer.of(entry.node, item.driver_limits, entry.device_offers)
+            if offer != entry.offer:
+                check_resource_names(item, offer, entry.offer, self.table.offering_nodes)
 
     def _follow(self, item: ClusterObject, *, gone: bool) -> None:
         """Updates the state that is derived from an object that has changed or is gone."""
@@ -190,9 +189,9 @@ class ClusterCache:
                     self.table.remove_node(item.name)
                 else:
                     self.table.set_node(item)
-                    self.assumptions.node_changed(item.name)
+                    self.cool_downs.node_changed(item.name)
             case CsiNode():
-                self.table.set_extra(item.name, csi_limits=() if gone else item.driver_limits)
+                self.table.set_csi_limits(item.name, () if gone else item.driver_limits)
             case NumaTopology():
                 # Plugins derive their state of the node from it.
                 row = self.table.row_of(item.name)
@@ -201,7 +200,7 @@ class ClusterCache:
             case PriorityClass():
                 self._reprioritise()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                self.storage.updated(item, gone=gone)
+                self.storage.updated(item)
             case ResourceClaim():
                 self.devices.updated(item, gone=gone)
             case NodeShard() if not gone:
@@ -212,7 +211,7 @@ class ClusterCache:
         settings = self.settings
         job.set_group(group, settings.default_queue, settings.ignored_resources)
         if before != (True, job.queue):
-            self.job_index.moved.add(job.id)
+            self.jobs.moved.add(job.id)
         job.priority = self._priority_of(job)
 
     def put_data(self, plugin: str, name: str, values: Mapping[str, str | float]) -> None:
@@ -220,11 +219,6 @@ class ClusterCache:
         if self.plugin_data.put(plugin, name, values):
             self.version += 1
             self.placement_changes += 1
-
-    def uid_named(self, kind: type[ClusterObject], key: str) -> str:
-        """The uid of the object with that key; empty where there is none. Not for pods."""
-        item = self.stores.of(kind).get(key)
-        return "" if item is None else item.uid
 
     # Before a session.
 
@@ -241,26 +235,11 @@ class ClusterCache:
         self.table.images.forget_outdated()
         self.workload_selectors.forget_outdated()
 
-    def forget_classes(self) -> list[int]:
-        """Forgets the classes that no task has any more; returns their numbers."""
-        gone = self.classes.forget_unused()
-        if gone:
-            self.pods.forget_classes(gone)
-        return [class_.number for class_ in gone]
-
     # Jobs.
 
-    def job(self, id_: str) -> Job:
-        job = self.jobs.get(id_)
-        if job is None:
-            job = self.jobs[id_] = self.job_type(id_, self.job_index.changed)
-        return job
-
     def drop_if_done(self, job: Job) -> None:
-        if job.group is None and not len(job.index):
-            self.jobs.pop(job.id, None)
-            self.totals.forget(job.id)
-            self.assumptions.end_cool_down(job.id)
+        if self.jobs.drop_if_done(job):
+            self.cool_downs.end(job.id)
 
     def _priority_of(self, job: Job) -> int:
         name = job.group.priority_class_name if job.group else ""
@@ -302,14 +281,6 @@ class ClusterCache:
         queue = self.queues.get(name)
         if queue is not None:
             self.queues.put(replace(queue, allocated=allocated))
-
-    def session_jobs(self) -> dict[str, Job]:
-        """The jobs of a session by id: those with a PodGroup and a queue that exists."""
-        return self.job_index.members(self.jobs, self.session_queues())
-
-    def unsettled_jobs(self) -> list[Job]:
-        """The session's jobs that wait for something, or changed."""
-        return self.job_index.unsettled(self.session_jobs())
 
     def session_queues(self) -> dict[str, Queue]:
         """The queues of a session by name, in the order of names."""

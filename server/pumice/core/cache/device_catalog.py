@@ -153,7 +153,7 @@ def _by_domain(values: Mapping[str, object]) -> MapValue:
         domain, _, own = name.rpartition("/")
         domains.setdefault(domain, {})[own] = value
     found = {domain: MapValue(held) for domain, held in domains.items()}
-    return MapValue(found, default=_EMPTY, has_default=True)
+    return MapValue(found, default=_EMPTY)
 
 
 def consumed_capacity(

@@ -45,7 +45,7 @@ class DeviceCache:
         self.classes = stores.make(DeviceClass, "name")
         self.extended = ExtendedResources(self.classes)
         # Devices that decisions give to claims, by the key of the claim.
-        self.ledger: Reservations[DeviceAllocation] = Reservations(shared=True)
+        self.reservations: Reservations[DeviceAllocation] = Reservations(shared=True)
         # Tasks that use claims, by uid.
         self.users: dict[str, Task] = {}
         # The devices that slices publish.
@@ -54,7 +54,7 @@ class DeviceCache:
 
     def updated(self, claim: ResourceClaim, *, gone: bool) -> None:
         """Ends the reservation of a claim that shows its devices, or is gone."""
-        self.ledger.updated(claim.key if gone or claim.allocation is not None else "")
+        self.reservations.updated(claim.key if gone or claim.allocation is not None else "")
 
     def claims_of(self, task: Task) -> list[ResourceClaim]:
         """The claims of a task that exist, each once."""
@@ -200,7 +200,7 @@ class DeviceOffers:
                     amounts = found.setdefault(name, {})
                     amounts[resource] = amounts.get(resource, 0) + amount
         for name in dict.fromkeys((*self._offering, *found)):
-            table.set_extra(name, devices=tuple(sorted(found.get(name, {}).items())))
+            table.set_devices(name, tuple(sorted(found.get(name, {}).items())))
         self._offering = found
 
     def _resources(self) -> list[str]:

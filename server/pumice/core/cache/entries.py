@@ -1,16 +1,57 @@
-"""A node as the table holds it: the object, the tasks on it, and its row."""
+"""A node as the table holds it: the object, the tasks on it, what it offers, and its row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pumice.core.cache.tasks import Task
-from pumice.core.model.integers import add_amount
 from pumice.core.model.node import Node
 from pumice.core.model.resources import Resources
 
+Amounts = tuple[tuple[str, int], ...]
 # A CSI driver that publishes no limit.
 _NO_LIMIT = 2**31 - 1
+
+
+class NodeOffer(NamedTuple):
+    """What can be allocated on a node: its own, oversubscription, CSI limits and devices."""
+
+    own: Amounts = ()
+    oversubscribed_milli_cpu: int = 0
+    oversubscribed_memory_bytes: int = 0
+    csi_limits: Amounts = ()
+    # Extended resources that stand for devices which the node reaches.
+    devices: Amounts = ()
+
+    @classmethod
+    def of(cls, node: Node | None, csi_limits: Amounts, devices: Amounts) -> NodeOffer:
+        if node is None:
+            return cls(csi_limits=csi_limits, devices=devices)
+        more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
+        return cls(node.allocatable, *more, csi_limits, devices)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all resources, even with an amount of zero, each once."""
+        names = [name for name, _ in self.own]
+        if self.csi_limits or self.devices:
+            names += [csi_resource(driver) for driver, _ in self.csi_limits]
+            names += [name for name, _ in self.devices]
+        return tuple(dict.fromkeys(names))
+
+    def total(self) -> Resources:
+        total = Resources.of(self.own)
+        total.milli_cpu += self.oversubscribed_milli_cpu
+        total.memory += self.oversubscribed_memory_bytes
+        for driver, limit in self.csi_limits:
+            total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
+        for name, amount in self.devices:
+            # The amount that a device plugin reports takes precedence.
+            total.scalars[name] = total.scalars.get(name) or amount
+        return total
+
+
+NO_OFFER = NodeOffer()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -21,64 +62,26 @@ class NodeEntry:
     node: Node | None = None
     # By uid: a pod may arrive before the deletion of an earlier pod with the same name.
     tasks: dict[str, Task] = field(default_factory=dict)
-    csi_limits: tuple[tuple[str, int], ...] = ()
+    csi_limits: Amounts = ()
     # Extended resources that stand for devices which the node reaches.
-    device_offers: tuple[tuple[str, int], ...] = ()
-    # The resources that the table has counted for this node.
-    counted_names: tuple[str, ...] = ()
+    device_offers: Amounts = ()
+    # What the table counts for this node; nothing as long as the node is not known.
+    offer: NodeOffer = NO_OFFER
     # -1: the node is not in the arrays yet; its tasks are counted when it gets a row.
     row: int = -1
 
+    @property
+    def known_node(self) -> Node:
+        """The node; only entries without a row have none."""
+        assert self.node is not None
+        return self.node
+
     def allocatable(self) -> Resources:
         """What can be allocated: the node's own, oversubscription, CSI limits and devices."""
-        if self.node is None:
-            return Resources()
-        total = Resources.of(self.node.allocatable)
-        total.milli_cpu += self.node.oversubscription_milli_cpu
-        total.memory += self.node.oversubscription_memory_bytes
-        for driver, limit in self.csi_limits:
-            total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
-        for name, amount in self.device_offers:
-            # The amount that a device plugin reports takes precedence.
-            total.scalars[name] = total.scalars.get(name) or amount
-        return total
-
-    def count_names(self, counts: dict[str, int]) -> bool:
-        """Updates how many nodes list each resource; true: a resource is new, or gone."""
-        names: tuple[str, ...] = ()
-        if self.node is not None:
-            names = offered_names(self.node, self.csi_limits, self.device_offers)
-        if names == self.counted_names:
-            return False
-        before = set(counts)
-        for name in names:
-            add_amount(counts, name, 1)
-        for name in self.counted_names:
-            add_amount(counts, name, -1)
-        self.counted_names = names
-        return counts.keys() != before
-
-    def offer(self) -> tuple[object, ...]:
-        """The values that ``allocatable`` depends on."""
-        node = self.node
-        if node is None:
-            return ()
-        more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
-        return (node.allocatable, *more, self.csi_limits, self.device_offers)
+        return self.offer.total()
 
     def tasks_in_order(self) -> list[Task]:
         return sorted(self.tasks.values(), key=lambda task: task.order_key)
-
-
-def offered_names(
-    node: Node | None,
-    limits: tuple[tuple[str, int], ...],
-    devices: tuple[tuple[str, int], ...] = (),
-) -> tuple[str, ...]:
-    """The resources of a node, of the limits of its CSI drivers and of devices, each once."""
-    own = (name for name, _ in node.allocatable) if node is not None else ()
-    attached = (csi_resource(driver) for driver, _ in limits)
-    return tuple(dict.fromkeys((*own, *attached, *(name for name, _ in devices))))
 
 
 def csi_resource(driver: str) -> str:

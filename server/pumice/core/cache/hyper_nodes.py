@@ -106,10 +106,6 @@ class HyperNodeTree:
 
     # Parents and children.
 
-    def parent_of(self, name: str) -> str | None:
-        parent = self._parents.get(name)
-        return None if parent == CLUSTER_TOP else parent
-
     def children_of(self, name: str) -> list[str]:
         return self._children.get(name, [])
 

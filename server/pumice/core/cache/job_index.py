@@ -1,24 +1,29 @@
-"""The jobs of a session, those that it has to process, and those that wait in groups."""
+"""All jobs of the cluster, those that a session has to process, and those that wait in groups."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import Finding, Task
+from pumice.core.cache.tasks import Cause, Task
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.decisions import Wait
 
 _MOST_UNREAD = 1_000
 
 
-class JobIndex:
-    """The jobs of sessions; only changed jobs are looked at, so that running jobs cost nothing."""
+class JobIndex(dict[str, Job]):
+    """All jobs by id, and those of sessions.
 
-    def __init__(self, totals: QueueTotals) -> None:
-        self._totals = totals
+    A session looks only at changed jobs, so that running jobs cost nothing.
+    """
+
+    def __init__(self, job_type: type[Job]) -> None:
+        super().__init__()
+        self._job_type = job_type
+        self.totals = QueueTotals()
         # Ids of jobs that changed since the last session began; ``Job.touch`` adds to it.
         self.changed: set[str] = set()
         # Ids of jobs that got or lost their group, or went to another queue.
@@ -28,40 +33,54 @@ class JobIndex:
         self._members: dict[str, Job] = {}
         # The jobs that the last session had to process, in order.
         self._unsettled: list[Job] = []
-        # Jobs that sessions skip: those that cannot be placed, and those that are not admitted.
-        self.waiting, self.held = WaitingGroups(), WaitingGroups()
+        # Jobs that sessions skip: those that fit on no node, and those that are not admitted.
+        self.unschedulable, self.inadmissible = WaitingGroups(), WaitingGroups()
         # Ids of jobs that changed since ``take_unread`` was last called; None: nobody calls it.
         self.unread: set[str] | None = None
 
-    def members(self, jobs: Mapping[str, Job], queues: Collection[str]) -> dict[str, Job]:
-        """Jobs with a PodGroup and a queue that exists, by id."""
+    def get_or_add(self, id_: str) -> Job:
+        job = self.get(id_)
+        if job is None:
+            job = self[id_] = self._job_type(id_, self.changed)
+        return job
+
+    def drop_if_done(self, job: Job) -> bool:
+        """Drops a job without a PodGroup and without tasks; whether it is such a job."""
+        is_done = job.group is None and not len(job.index)
+        if is_done:
+            self.pop(job.id, None)
+            self.totals.forget(job.id)
+        return is_done
+
+    def members(self, queues: Collection[str]) -> dict[str, Job]:
+        """The jobs of a session by id: those with a PodGroup and a queue that exists."""
         known = tuple(queues)
         if known != self._queues:
             self._queues = known
-            self.moved = {*self._members, *jobs}
+            self.moved = {*self._members, *self}
         if self.moved:
             members = dict(self._members)
             for id_ in self.moved:
-                job = jobs.get(id_)
+                job = self.get(id_)
                 if job is not None and job.group is not None and job.queue in queues:
                     self.changed.add(id_)
                     members[id_] = job
                 else:
-                    self._totals.forget(id_)
-                    self.wake(id_)
+                    self.totals.forget(id_)
+                    self.activate(id_)
                     members.pop(id_, None)
             self.moved.clear()
             # Nearly sorted already, which is quick to sort.
-            self._members = {id_: jobs[id_] for id_ in sorted(members)}
+            self._members = {id_: self[id_] for id_ in sorted(members)}
             self._unsettled = [job for job in self._unsettled if job.id in members]
         return self._members
 
-    def unsettled(self, members: Mapping[str, Job]) -> list[Job]:
-        """The jobs that a session has to process, in the order of ids; also updates the totals.
+    def unsettled(self) -> list[Job]:
+        """The members that wait for something, or changed, in the order of ids.
 
-        Only jobs that changed, or were unsettled before, are checked.
+        Only jobs that changed, or were unsettled before, are checked. The totals are updated too.
         """
-        changed = sorted(self.changed)
+        members, changed = self._members, sorted(self.changed)
         self.changed.clear()
         if self.unread is not None:
             self.unread.update(changed)
@@ -69,13 +88,13 @@ class JobIndex:
                 # Nobody has called ``take_unread`` for long: the next caller starts with all jobs.
                 self.unread = None
         jobs = [members[id_] for id_ in changed if id_ in members]
-        self._totals.refresh(jobs)
-        waiting = self.waiting
-        if len(waiting) or len(self.held):
+        self.totals.refresh(jobs)
+        unschedulable = self.unschedulable.waits
+        if unschedulable or len(self.inadmissible):
             for id_ in changed:
-                self.wake(id_)
+                self.activate(id_)
         unsettled = {
-            job.id: job for job in self._unsettled if job.id in waiting.waits or not job.is_settled
+            job.id: job for job in self._unsettled if job.id in unschedulable or not job.is_settled
         }
         for job in jobs:
             if job.is_settled:
@@ -86,14 +105,14 @@ class JobIndex:
         self._unsettled = [unsettled[id_] for id_ in sorted(unsettled)]
         return self._unsettled
 
-    def wake(self, job_id: str) -> None:
+    def activate(self, job_id: str) -> None:
         """The next session processes the job."""
-        self.waiting.wake(job_id)
-        self.held.wake(job_id)
+        self.unschedulable.activate(job_id)
+        self.inadmissible.activate(job_id)
 
-    def wake_all(self) -> None:
-        self.waiting.wake_all()
-        self.held.wake_all()
+    def activate_all(self) -> None:
+        self.unschedulable.activate_all()
+        self.inadmissible.activate_all()
 
     def take_unread(self) -> set[str]:
         """The ids of jobs that changed or went away since the last call."""
@@ -110,7 +129,7 @@ class WaitingGroup:
     """Jobs of one queue whose first task cannot be placed, all for the same reason."""
 
     queue: str
-    finding: Finding
+    cause: Cause
     _members: dict[str, tuple[Key, Job]] = field(default_factory=dict)
     _order: list[tuple[Key, Job]] | None = None
 
@@ -157,14 +176,14 @@ class WaitingGroups:
     def groups(self) -> Iterator[WaitingGroup]:
         return iter(self._groups.values())
 
-    def enter(self, place: Key, finding: Finding, entry: tuple[Key, Job], wait: Wait) -> None:
-        """Adds a job to the group of its place and finding; sessions skip it from now on."""
+    def enter(self, place: Key, cause: Cause, entry: tuple[Key, Job], wait: Wait) -> None:
+        """Adds a job to the group of its place and cause; sessions skip it from now on."""
         key, job = entry
         group = self._groups.get(place)
         if group is None:
-            group = self._groups[place] = WaitingGroup(job.queue, finding)
-        elif group.finding is not finding:
-            # The finding is from another moment of the session; the next session will join them.
+            group = self._groups[place] = WaitingGroup(job.queue, cause)
+        elif group.cause is not cause:
+            # The cause is from another moment of the session; the next session will join them.
             return
         group.add(job, key)
         self._group_of[job.id] = place
@@ -174,7 +193,7 @@ class WaitingGroups:
         """The key by which a waiting job is ordered."""
         return self._groups[self._group_of[job_id]].key_of(job_id)
 
-    def wake(self, job_id: str) -> None:
+    def activate(self, job_id: str) -> None:
         """Removes a job from its group, so that it is processed again; others are ignored."""
         place = self._group_of.pop(job_id, None)
         if place is None:
@@ -185,7 +204,7 @@ class WaitingGroups:
         if not len(group):
             del self._groups[place]
 
-    def wake_all(self) -> None:
+    def activate_all(self) -> None:
         self._groups.clear()
         self._group_of.clear()
         self.waits.clear()

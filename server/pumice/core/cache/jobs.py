@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pumice.core.cache.index import TaskIndex
 from pumice.core.cache.subjobs import SubJob, match_values, sub_job_id
+from pumice.core.cache.task_index import TaskIndex
 from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus
 from pumice.core.model.resources import Resources

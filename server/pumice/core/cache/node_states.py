@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.errors import InvariantError
+from pumice.core.model.memo import Memo
 from pumice.core.model.node import Node
 
 S = TypeVar("S")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class NodeStates(Generic[S]):
@@ -28,6 +31,7 @@ class NodeStates(Generic[S]):
         self._table, self.make = table, make
         # The other input of ``make``, beside the node and its tasks.
         self.basis = basis
+        self._layout = -1
         # By row: the number of the row's last change, and the state.
         self._known: dict[int, tuple[int, S]] = {}
 
@@ -43,15 +47,30 @@ class NodeStates(Generic[S]):
         """Sets the state of a node; it must equal what ``make`` would compute now."""
         self._known[row] = (self._table.stamps.item(row), state)
 
-    def drop_beyond(self, rows: int) -> None:
-        self._known = {row: state for row, state in self._known.items() if row < rows}
+    def forget_outdated(self) -> None:
+        """Forgets all states after rows have moved."""
+        if self._layout != self._table.layout:
+            self._layout = self._table.layout
+            self._known.clear()
 
 
-class StateNumbers(ABC, Generic[S]):
-    """Numbers the states of nodes in one session; equal states have the same number."""
+class StateNumbers(ABC, Generic[S, Q, A]):
+    """Numbers the states of nodes in one session, and keeps what a plugin answers about them.
+
+    Equal states have the same number. A question is the request of a pod; its answer says whether
+    the pod fits into a state.
+    """
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
+        # By the number of the state, and the question: the answer, and the number of the state with
+        # the pod; None: the pod does not fit.
+        self.answers: Memo[tuple[int, Q], A] = Memo(
+            lambda key: self._answer(self._values[key[0]], key[1])
+        )
+        self._nexts: Memo[tuple[int, Q], int | None] = Memo(
+            lambda key: self._next(key[0], self.answers[key])
+        )
         self._numbers: dict[S, int] = {}
         # By number.
         self._values: list[S] = []
@@ -61,6 +80,14 @@ class StateNumbers(ABC, Generic[S]):
     @abstractmethod
     def number(self, row: int) -> int:
         """The number of the current state of a node."""
+
+    @abstractmethod
+    def _answer(self, state: S, question: Q) -> A:
+        """What a pod would get in a state."""
+
+    @abstractmethod
+    def _next(self, number: int, answer: A) -> int | None:
+        """The number of the state with the pod that got this answer; None: it does not fit."""
 
     def _number_of(self, state: S) -> int:
         number = self._numbers.get(state)
@@ -81,36 +108,52 @@ class StateNumbers(ABC, Generic[S]):
         """The numbers of some rows."""
         return self._follow()[rows]
 
-    def _numbers_ahead(
-        self,
-        index: NDArray[np.intp] | None,
-        ahead: NDArray[np.float64] | None,
-        after: Callable[[int, int], int],
+    def numbers_ahead(
+        self, index: NDArray[np.intp] | None, ahead: NDArray[np.float64] | None, question: Q
     ) -> NDArray[np.intp]:
-        """The numbers of some rows, or all, each after ``ahead`` more tasks were placed there.
-
-        ``after`` returns the number of a state after so many more tasks.
-        """
+        """The numbers of some rows, or all, each after ``ahead`` more pods were placed there."""
         numbers = self._follow()
         if index is not None:
             numbers = numbers[index]
         if ahead is None:
             return numbers
-        counts = ahead.astype(np.intp).tolist()
-        return np.array(list(map(after, numbers.tolist(), counts)), dtype=np.intp)
+        each = zip(numbers.tolist(), ahead.astype(np.intp).tolist(), strict=True)
+        after = [self._after(number, question, count) for number, count in each]
+        return np.array(after, dtype=np.intp)
+
+    def _after(self, number: int, question: Q, count: int) -> int:
+        """The number of the state after ``count`` more pods, as far as they fit."""
+        for _ in range(count):
+            after = self._nexts[number, question]
+            if after is None:
+                break
+            number = after
+        return number
+
+    def most(self, number: int, question: Q, count: int) -> int:
+        """How many further pods fit into a state, up to ``count``."""
+        for found in range(count):
+            after = self._nexts[number, question]
+            if after is None:
+                return found
+            if after == number:
+                # The pods take nothing.
+                break
+            number = after
+        return count
 
 
 class PluginNodeStates:
     """The node states of all plugins, by plugin."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
         self._by_plugin: dict[str, NodeStates[Any]] = {}
         # The node objects of the first session, where a plugin ignores devices that are not newer.
         self.first_nodes: dict[str, Node] | None = None
 
-    def of(
-        self, plugin: str, table: NodeTable, make: Callable[[NodeEntry], S], basis: object
-    ) -> NodeStates[S]:
+    def of(self, plugin: str, make: Callable[[NodeEntry], S], basis: object) -> NodeStates[S]:
+        table = self._table
         table.has_states = True
         states = self._by_plugin.get(plugin)
         if states is None:
@@ -121,7 +164,7 @@ class PluginNodeStates:
                 table.touch(row)
         # Every session has new plugin objects.
         states.make = make
-        states.drop_beyond(len(table))
+        states.forget_outdated()
         return states
 
     def release(self) -> None:

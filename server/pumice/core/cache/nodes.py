@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core import kernel
-from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.entries import NO_OFFER, Amounts, NodeEntry, NodeOffer
 from pumice.core.cache.images import ImageIndex
 from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
 from pumice.core.model.fit import Mask
-from pumice.core.model.integers import exact_sums
+from pumice.core.model.integers import add_amount, exact_sums
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
 from pumice.core.model.status import PIPELINED, RELEASING
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pumice.core.cache.pods import PodIndex
 
 Floats = NDArray[np.float64]
-Extra = tuple[tuple[str, int], ...] | None
 
 CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ABSENT_COLUMN = 0, 1, 2, 3
 # The name of a column that is zero everywhere: it stands for every resource that no node offers.
@@ -72,7 +71,7 @@ class NodeTable:
         self.allocatable = self.offered[:width]
         self.kube_allocatable = self.offered[width:]
         # What is idle and used, in one array, so that a placement is one operation. First Volcano's
-        # ledger, where ``future`` is the idle amount after releasing tasks are gone and pipelined
+        # view, where ``future`` is the idle amount after releasing tasks are gone and pipelined
         # tasks are placed; then Kubernetes' view of the same nodes, for filters and scores.
         self.amounts: Floats = np.zeros((5 * width + 3, count))
         self.idle, self.used, self.releasing, self.future, self.kube_requested = (
@@ -109,25 +108,29 @@ class NodeTable:
 
     def set_node(self, node: Node) -> None:
         entry = self.entry(node.name)
-        old, before = entry.node, entry.offer()
-        entry.node = node
+        old, entry.node = entry.node, node
         if old is None or _labelled(old) != _labelled(node):
             self.labels_version += 1
             if old is not None and entry.row >= 0:
                 self.relabelled.setdefault(entry.row, old)
         if old is not None and old.images != node.images and not self.unsettled:
             self.images.change(entry.row, node.images)
-        self._count_offer(entry)
-        self._changed(entry, offers_other=before != entry.offer())
+        self._changed(entry, offers_other=self._update_offer(entry))
 
-    def set_extra(self, name: str, *, csi_limits: Extra = None, devices: Extra = None) -> None:
-        """Sets what the node offers beyond what it reports; None leaves a value as it is."""
+    def set_csi_limits(self, name: str, limits: Amounts) -> None:
+        """Sets the most volumes of a node by CSI driver."""
         entry = self.entry(name)
-        before = entry.offer()
-        entry.csi_limits = entry.csi_limits if csi_limits is None else csi_limits
-        entry.device_offers = entry.device_offers if devices is None else devices
-        if before != entry.offer():
-            self._count_offer(entry)
+        entry.csi_limits = limits
+        self._extra_changed(entry)
+
+    def set_devices(self, name: str, devices: Amounts) -> None:
+        """Sets the extended resources of a node that stand for devices."""
+        entry = self.entry(name)
+        entry.device_offers = devices
+        self._extra_changed(entry)
+
+    def _extra_changed(self, entry: NodeEntry) -> None:
+        if self._update_offer(entry):
             self._changed(entry, offers_other=True)
         self.forget_if_empty(entry)
 
@@ -137,7 +140,7 @@ class NodeTable:
         if entry is None:
             return
         entry.node = None
-        self._count_offer(entry)
+        self._update_offer(entry)
         self.unsettled = True
         self.objects_version += 1
         self.forget_if_empty(entry)
@@ -159,9 +162,24 @@ class NodeTable:
         elif self.has_states:
             self.touch(entry.row)
 
-    def _count_offer(self, entry: NodeEntry) -> None:
+    def _update_offer(self, entry: NodeEntry) -> bool:
+        """Whether a node offers something else than before."""
+        before, after = entry.offer, NO_OFFER
+        if entry.node is not None:
+            after = NodeOffer.of(entry.node, entry.csi_limits, entry.device_offers)
+        if before == after:
+            return False
+        entry.offer = after
+        counts, resources = self.offering_nodes, len(self.offering_nodes)
+        for name in after.names():
+            add_amount(counts, name, 1)
         # A resource that is offered by its first node, or no longer by any node, moves columns.
-        self.unsettled = entry.count_names(self.offering_nodes) or self.unsettled
+        moves = len(counts) > resources
+        for name in before.names():
+            add_amount(counts, name, -1)
+            moves = moves or name not in counts
+        self.unsettled = moves or self.unsettled
+        return True
 
     # Tasks are added, removed and change their status; each status changes other amounts.
 
@@ -173,7 +191,7 @@ class NodeTable:
         for uid, task in tasks.items():
             entry = known.get(task.node_name) or self.entry(task.node_name)
             entry.tasks[uid] = task
-            task.ledger_status = status
+            task.counted_status = status
             if self.unsettled:
                 self._uncounted.add(entry.name)
             elif entry.row >= 0:
@@ -185,7 +203,7 @@ class NodeTable:
             self.kube_change(rows, placed, 1)
 
     def place(self, tasks: list[Task], rows: list[int], *, in_kube_view: bool = False) -> None:
-        """Puts tasks of one class, which are Allocated or Pipelined, on nodes in Volcano's ledger.
+        """Puts tasks of one class, which are Allocated or Pipelined, on nodes in Volcano's view.
 
         Only Allocated tasks may enter Kubernetes' view at the same time.
         """
@@ -194,7 +212,7 @@ class NodeTable:
             entry = entries[row]
             entry.tasks[task.uid] = task
             task.node_name = entry.name
-            task.ledger_status = status
+            task.counted_status = status
         weights = self.weights(tasks[0].class_)
         if not in_kube_view:
             self._weigh(rows, weights.pipelined if status is PIPELINED else weights.held)
@@ -222,15 +240,15 @@ class NodeTable:
         self.stamps[rows] = self.changes
 
     def unplace(self, task: Task) -> None:
-        """Takes a task out of Volcano's ledger."""
-        entry, status = self.entries[task.node_name], task.ledger_status
+        """Takes a task out of Volcano's view."""
+        entry, status = self.entries[task.node_name], task.counted_status
         assert status is not None
         if self.unsettled:
             self._uncounted.add(entry.name)
         elif entry.row >= 0:
             self._weigh([entry.row], -self.weights(task.class_).of(status))
         del entry.tasks[task.uid]
-        task.ledger_status = None
+        task.counted_status = None
 
     def remove(self, task: Task) -> None:
         """Removes a task from its node, in both views."""
@@ -245,14 +263,14 @@ class NodeTable:
         row = self.entries[task.node_name].row
         if self.unsettled:
             self._uncounted.add(task.node_name)
-        elif row >= 0 and task.ledger_status is not None:
+        elif row >= 0 and task.counted_status is not None:
             weights = self.weights(task.class_)
-            before, after = weights.of(task.ledger_status), weights.of(task.status)
+            before, after = weights.of(task.counted_status), weights.of(task.status)
             if before is after:
                 self.touch(row)
             else:
                 self._weigh([row], after - before)
-        task.ledger_status = task.status
+        task.counted_status = task.status
 
     def touch(self, row: int) -> None:
         self.changes += 1
@@ -310,17 +328,16 @@ class NodeTable:
 
     def _fill_amounts(self, entries: list[NodeEntry]) -> None:
         """Writes what nodes offer, without their tasks; nodes that offer the same are written together."""
-        alike: dict[tuple[object, ...], list[NodeEntry]] = {}
+        alike: dict[NodeOffer, list[NodeEntry]] = {}
         for entry in entries:
-            alike.setdefault(entry.offer(), []).append(entry)
-        for same in alike.values():
-            total, node = same[0].allocatable(), same[0].node
+            alike.setdefault(entry.offer, []).append(entry)
+        for offer, same in alike.items():
+            total, own = offer.total(), dict(offer.own)
             rows = [entry.row for entry in same]
             amounts = np.array([[float(total.get(name))] for name in self.columns])
             self.allocatable[:, rows] = amounts
             self.idle[:, rows] = amounts
             self.future[:, rows] = amounts
-            own = dict(node.allocatable if node else ())
             self.kube_allocatable[:, rows] = [[own.get(name, 0)] for name in self.columns]
 
     def _fill_row(self, entry: NodeEntry) -> None:
@@ -338,7 +355,7 @@ class NodeTable:
         classes = {task.class_.number: task.class_ for task in tasks}
         # Classes of releasing tasks have negative numbers.
         numbers, which = np.unique(
-            [~t.class_.number if t.ledger_status is RELEASING else t.class_.number for t in tasks],
+            [~t.class_.number if t.counted_status is RELEASING else t.class_.number for t in tasks],
             return_inverse=True,
         )
         weights = []

@@ -7,11 +7,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from pumice.core.cache.tasks import Task, TaskClass, is_placement_change
+from pumice.core.cache.assumptions import Assumption
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.deltas import Upserted
 from pumice.core.errors import ObjectError
 from pumice.core.model.pod import Pod
-from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus, status_of
+from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, PENDING, TaskStatus, status_of
 
 if TYPE_CHECKING:
     from pumice.core.cache.cluster import ClusterCache
@@ -75,7 +76,7 @@ class PodUpdates:
         make = self._cache.task_type
         self._enter({uid: make(pod, class_, job_id) for uid, pod in zip(uids, pods, strict=True)})
         self._cache.version += len(pods)
-        if status_of(first) is TaskStatus.PENDING:
+        if status_of(first) is PENDING:
             self._cache.placement_changes += len(pods)
 
     def upsert(self, pod: Pod) -> None:
@@ -107,7 +108,7 @@ class PodUpdates:
         if known is not None:
             self._take_over(known, task)
         self._enter({uid: task})
-        if is_placement_change(known, task):
+        if _is_placement_change(known, task):
             self._cache.placement_changes += 1
 
     def _take_over(self, known: Task, task: Task) -> None:
@@ -160,13 +161,13 @@ class PodUpdates:
             job.fit_errors.pop(task.uid, None)
             job.touch()
         task.status = status
-        if task.ledger_status is not None:
+        if task.counted_status is not None:
             self._table.restate(task)
         return True
 
     def _relabel(self, task: Task, pod: Pod) -> None:
         """Sets the pod of a task, and updates the indexes that count pods by their labels."""
-        row = None if task.ledger_status is None else self._table.row_of(task.node_name)
+        row = None if task.counted_status is None else self._table.row_of(task.node_name)
         if row is None or self._table.unsettled:
             task.pod = pod
             return
@@ -191,7 +192,7 @@ class PodUpdates:
         if first.node_name and first.status not in COMPLETED:
             self._table.add(tasks)
         if first.job_id:
-            job = self._cache.job(first.job_id)
+            job = self._cache.jobs.get_or_add(first.job_id)
             if first.job_id is not job.id:
                 # All tasks of the job share one string.
                 for task in tasks.values():
@@ -207,7 +208,7 @@ class PodUpdates:
     def _forget(self, task: Task) -> None:
         del self._tasks[task.uid]
         self._classes.count(task.class_, -1)
-        if task.ledger_status is not None:
+        if task.counted_status is not None:
             self._table.remove(task)
         if task.class_.spec.volumes:
             self._cache.storage.users.change(task, -1)
@@ -229,10 +230,12 @@ class PodUpdates:
 
     # Decisions.
 
-    def assume(self, task: Task, status: TaskStatus, node_name: str) -> None:
-        """Applies a decision of another engine to a task."""
-        again = self._copy_of(task, task.class_, status, node_name)
-        again.bind_annotations = self._assumptions.annotations_of(task.uid) or task.bind_annotations
+    def assume(self, assumption: Assumption) -> None:
+        """Opens an assumption about a decision of another engine, and applies it to its task."""
+        self._assumptions.open(assumption)
+        task = self._tasks[assumption.pod_uid]
+        again = self._copy_of(task, task.class_, assumption.status, assumption.node_name)
+        again.bind_annotations = assumption.annotations or task.bind_annotations
         self._replace(task, again)
         self._cache.version += 1
 
@@ -263,5 +266,12 @@ class PodUpdates:
 
     def _release(self, uid: str) -> None:
         """Frees the volumes and devices that were chosen for a pod."""
-        for ledger in self._cache.ledgers:
-            ledger.failed(uid)
+        for reservations in self._cache.reservations:
+            reservations.unreserve(uid)
+
+
+def _is_placement_change(old: Task | None, new: Task) -> bool:
+    """Whether an update of a pod may allow a placement: the pod waits, or it frees resources."""
+    if old is None or old.class_ is not new.class_:
+        return new.status is PENDING or old is not None
+    return old.status is not new.status and new.status not in HOLDS_RESOURCES

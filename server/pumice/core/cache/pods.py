@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.selector_index import SelectorIndex, demanded
-from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.tasks import Task
 from pumice.core.model.integers import add_amount, change_member
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
@@ -148,7 +148,7 @@ class TermIndex:
         self._terms: dict[_TermKey, ExistingTerm] = {}
         # The same terms by their selectors; rebuilt only between sessions.
         self.selectors: SelectorIndex[ExistingTerm] = SelectorIndex()
-        # By class and namespace, because a comparison of terms is slow.
+        # By class and namespace, because a comparison of terms is slow; cleared between sessions.
         self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
     def change(self, task: Task, row: int, sign: int) -> None:
@@ -170,34 +170,20 @@ class TermIndex:
             terms.append(known)
         return terms
 
-    def forget_class(self, number: int) -> None:
-        for key in [key for key in self._by_class if key[0] == number]:
-            del self._by_class[key]
-
     def find(self, task: Task) -> list[ExistingTerm]:
         """The terms whose selector selects the task; the caller compares namespaces."""
         return [term for term in self.selectors.find(task.pod.labels) if term.rows]
 
     def prune(self) -> None:
         """Forgets the terms without pods, once most terms are without."""
+        self._by_class.clear()
         live = {key: term for key, term in self._terms.items() if term.rows}
         if 2 * len(live) >= len(self._terms):
             return
         self._terms = live
-        self._by_class.clear()
         self.selectors = SelectorIndex()
         for (spec, _, _), term in self._terms.items():
             self.selectors.add(spec.selector, term)
-
-
-def has_affinity(spec: PodSpec) -> bool:
-    """Whether Kubernetes counts a pod with this spec as one with affinity."""
-    return bool(
-        spec.required_anti_affinity
-        or spec.preferred_anti_affinity
-        or spec.required_affinity
-        or spec.preferred_affinity
-    )
 
 
 class PodIndex:
@@ -206,8 +192,6 @@ class PodIndex:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._layout = -1
-        # Classes whose tasks have terms, ports or volumes, by number.
-        self._special: set[int] = set()
         # The weight of required affinity terms as preferences; 0: they are none.
         self.hard_affinity_weight = 0
         self._age = 0
@@ -241,23 +225,16 @@ class PodIndex:
 
     # Updates.
 
-    def register(self, class_: TaskClass) -> None:
-        """Notes whether the tasks of a new class concern these indexes."""
-        spec = class_.spec
-        if has_affinity(spec) or spec.host_ports or spec.volumes:
-            self._special.add(class_.number)
-
     def settle(self) -> None:
         """Prepares the indexes for a session, at whose start both views of the nodes agree."""
         self._age += 1
         if self._layout != self._table.layout:
             self._layout = self._table.layout
             self._reset()
-            if self._special:
-                for row, entry in enumerate(self._table.rows):
-                    for task in entry.tasks.values():
-                        if task.class_.number in self._special:
-                            self._change_special(row, task, 1)
+            for row, entry in enumerate(self._table.rows):
+                for task in entry.tasks.values():
+                    if task.class_.is_indexed:
+                        self._change_indexed(row, task, 1)
         self.volume_log.clear()
         self._prune()
 
@@ -276,24 +253,16 @@ class PodIndex:
             self._by_label[demand.key].age = self._age
         self._by_label = {key: pods for key, pods in self._by_label.items() if pods.age > oldest}
 
-    def forget_classes(self, classes: Iterable[TaskClass]) -> None:
-        """Forgets classes that no task has any more."""
-        for class_ in classes:
-            if class_.number in self._special:
-                self._special.discard(class_.number)
-                self.required_anti.forget_class(class_.number)
-                self.preferred.forget_class(class_.number)
-
     def change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
         """Counts tasks of one class that entered (1) or left (-1) Kubernetes' view of these rows."""
-        is_special = tasks[0].class_.number in self._special
-        is_concerned = is_special or self._tallies or self._by_label
+        is_indexed = tasks[0].class_.is_indexed
+        is_concerned = is_indexed or self._tallies or self._by_label
         if not is_concerned or self._layout != self._table.layout:
             return
         labels: Mapping[str, str] | None = None
         for row, task in zip(rows, tasks, strict=True):
-            if is_special:
-                self._change_special(row, task, sign)
+            if is_indexed:
+                self._change_indexed(row, task, sign)
             # Pods of a gang mostly have the same labels.
             if task.pod.labels != labels:
                 labels = task.pod.labels
@@ -305,9 +274,9 @@ class PodIndex:
                 if key in labels:
                     change_member(pods.by_value, labels[key], task.uid, (task, row), sign)
 
-    def _change_special(self, row: int, task: Task, sign: int) -> None:
+    def _change_indexed(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
-        if has_affinity(spec):
+        if spec.has_pod_affinity:
             self.affinity_pods[row] += sign
             if spec.required_anti_affinity:
                 self.anti_affinity_pods[row] += sign

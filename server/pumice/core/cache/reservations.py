@@ -44,18 +44,15 @@ class Reservations(Generic[V]):
 
     def unreserve(self, pod_uid: str) -> None:
         """Frees what is reserved for a pod and for no other."""
+        self._open.pop(pod_uid, None)
+        if not self._held:
+            return
         for key in [key for key, (_, pods) in self._held.items() if pod_uid in pods]:
             pods = self._held[key][1]
             del pods[pod_uid]
             if not pods:
                 del self._held[key]
-        self._open.pop(pod_uid, None)
         self.version += 1
-
-    def failed(self, pod_uid: str) -> None:
-        """Frees the reservations of a pod whose decision failed, or that is gone."""
-        if self._held:
-            self.unreserve(pod_uid)
 
     def close(self, decided: Container[str]) -> None:
         """Ends a session: frees the reservations of pods without a decision."""

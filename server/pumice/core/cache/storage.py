@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pumice.core.cache.reservations import Reservations
-from pumice.core.cache.store import ObjectStores
+from pumice.core.cache.store import ObjectStore, ObjectStores
 from pumice.core.cache.tasks import Task
 from pumice.core.model.integers import change_member
 from pumice.core.model.pod import Pod, PodVolume
@@ -42,10 +41,11 @@ class VolumeReservation:
 class VolumeUsers:
     """Tasks by the claims that they name; a change of a claim may change their task class."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: ObjectStore[PersistentVolumeClaim]) -> None:
+        self._claims = claims
         self._by_claim: dict[str, dict[str, Task]] = {}
-        self._claim_of_volume: dict[str, str] = {}
-        self._outdated: dict[str, None] = {}
+        # Keys of claims and names of volumes that have changed.
+        self._changed: set[str] = set()
 
     def change(self, task: Task, sign: int) -> None:
         """Adds a task (1), or removes it (-1)."""
@@ -53,31 +53,28 @@ class VolumeUsers:
             key = f"{task.pod.namespace}/{volume.claim_name}"
             change_member(self._by_claim, key, task.uid, task, sign)
 
-    def updated(self, item: StorageObject, *, gone: bool) -> None:
-        """Marks the tasks that use an object which has changed or is gone."""
+    def updated(self, item: StorageObject) -> None:
+        """Notes an object that has changed or is gone."""
         match item:
             case PersistentVolume():
-                for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
-                    self._outdated[key] = None
-                if gone:
-                    self._claim_of_volume.pop(item.name, None)
+                self._changed.update((item.name, item.claim_key))
             case PersistentVolumeClaim():
-                self._outdated[item.key] = None
-                if not gone and item.volume_name:
-                    self._claim_of_volume[item.volume_name] = item.key
-                elif self._claim_of_volume.get(item.volume_name) == item.key:
-                    del self._claim_of_volume[item.volume_name]
+                self._changed.add(item.key)
             case StorageClass():
-                self._outdated.update(dict.fromkeys(self._by_claim))
+                self._changed.update(self._by_claim)
 
-    def take_outdated(self) -> Iterator[Task]:
+    def take_outdated(self) -> list[Task]:
         """The tasks whose claims, volumes or storage classes have changed since the last call."""
-        if not self._outdated:
-            return
-        claims, self._outdated = self._outdated, {}
-        tasks = {uid: task for key in claims for uid, task in self._by_claim.get(key, {}).items()}
-        for uid in sorted(tasks):
-            yield tasks[uid]
+        if not self._changed:
+            return []
+        changed, self._changed = self._changed, set()
+        tasks: dict[str, Task] = {}
+        for key, users in self._by_claim.items():
+            claim = self._claims.get(key)
+            volume = claim.volume_name if claim is not None else ""
+            if key in changed or (volume and volume in changed):
+                tasks.update(users)
+        return [tasks[uid] for uid in sorted(tasks)]
 
 
 class StorageCache:
@@ -91,8 +88,8 @@ class StorageCache:
         self.csi_drivers = stores.make(CsiDriver, "name")
         self.capacities = stores.make(CsiStorageCapacity, "namespace", "name")
         self.attachments = stores.make(VolumeAttachment, "name")
-        self.ledger: Reservations[VolumeReservation] = Reservations(shared=False)
-        self.users = VolumeUsers()
+        self.reservations: Reservations[VolumeReservation] = Reservations(shared=False)
+        self.users = VolumeUsers(self.claims)
 
     def claims_of(self, pod: Pod) -> list[tuple[PodVolume, PersistentVolumeClaim | None]]:
         """The volumes of a pod with their claims; None for a claim that does not exist."""
@@ -101,8 +98,22 @@ class StorageCache:
             for volume in pod.spec.volumes
         ]
 
-    def updated(self, item: StorageObject, *, gone: bool) -> None:
+    def driver_of(self, claim_key: str) -> str:
+        """The CSI driver of a claim's volume, or of its storage class; empty: it is not known."""
+        claim = self.claims.get(claim_key)
+        if claim is None:
+            return ""
+        volume = self.volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            return volume.csi_driver
+        storage_class = self.classes.get(claim.storage_class_name or "")
+        if storage_class is None:
+            return ""
+        return storage_class.csi_driver_name or storage_class.provisioner
+
+    def updated(self, item: StorageObject) -> None:
+        """Notes an object that has changed or is gone."""
         # A reservation has the name of a volume, or the key of a claim.
         shown = item.key if isinstance(item, PersistentVolumeClaim) else item.name
-        self.ledger.updated("" if isinstance(item, StorageClass) else shown)
-        self.users.updated(item, gone=gone)
+        self.reservations.updated("" if isinstance(item, StorageClass) else shown)
+        self.users.updated(item)

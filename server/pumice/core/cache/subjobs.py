@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from pumice.core.cache.index import TaskIndex
+from pumice.core.cache.task_index import TaskIndex
 from pumice.core.model.group import NetworkTopology, SubGroupPolicy
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources

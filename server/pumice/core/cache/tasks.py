@@ -14,8 +14,6 @@ from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Number, Resources
 from pumice.core.model.status import (
-    HOLDS_RESOURCES,
-    PENDING,
     PIPELINED,
     RELEASING,
     TaskStatus,
@@ -67,6 +65,8 @@ class TaskClass:
     extra: tuple[tuple[str, int], ...] = ()
     request: Resources = field(init=False)
     best_effort: bool = field(init=False)
+    # Whether the indexes for rules about other pods have its tasks.
+    is_indexed: bool = field(init=False)
     # Tasks in the cache that are of this class.
     task_count: int = 0
     # Made by the node table, once per layout.
@@ -76,6 +76,8 @@ class TaskClass:
     def __post_init__(self) -> None:
         self.request = Resources.of(self.amounts)
         self.best_effort = self.request.is_empty()
+        spec = self.spec
+        self.is_indexed = bool(spec.has_pod_affinity or spec.host_ports or spec.volumes)
 
     def least(self, resource: str) -> Number | None:
         """How much of a resource a node must have; None: any amount is enough."""
@@ -102,12 +104,12 @@ class Task:
         "best_effort",
         "bind_annotations",
         "class_",
+        "counted_status",
         "entered_view",
         "eviction_occurred",
         "gated",
         "job_id",
         "last_transaction",
-        "ledger_status",
         "name",
         "node_name",
         "pod",
@@ -132,8 +134,8 @@ class Task:
         self.gated = bool(class_.spec.scheduling_gates)
         self.status = status_of(pod)
         self.node_name = pod.node_name
-        # The status by which the node's ledger counts this task; None: the ledger does not count it.
-        self.ledger_status: TaskStatus | None = None
+        # The status by which the node table counts this task; None: the table does not count it.
+        self.counted_status: TaskStatus | None = None
         # Annotations that plugins add with the bind; they count while the task is on its node.
         self.bind_annotations: tuple[tuple[str, str], ...] = ()
         self.eviction_occurred = False
@@ -197,15 +199,8 @@ def _pod_index(name: str) -> int | None:
     return parse_int(last)
 
 
-def is_placement_change(old: Task | None, new: Task) -> bool:
-    """Whether an update of a pod may allow a placement: the pod waits, or it frees resources."""
-    if old is None or old.class_ is not new.class_:
-        return new.status is PENDING or old is not None
-    return old.status is not new.status and new.status not in HOLDS_RESOURCES
-
-
 # Why no node is feasible for a task, or why its queue refuses it.
-Finding = FitErrors | ReasonCode
+Cause = FitErrors | ReasonCode
 
 
 @dataclass(slots=True, eq=False)
@@ -224,5 +219,5 @@ class TasksToPlace:
     # Whether these are all tasks of the job, and all alike.
     is_uniform: bool = False
     # Why the first of them cannot be placed, and the reasons that the job was given.
-    finding: Finding | None = None
+    cause: Cause | None = None
     reasons: tuple[Reason, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
 from typing import Any
 
+from pumice.core.cache.entries import NodeOffer
 from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
@@ -73,16 +74,14 @@ def check_csi_node(csi_node: CsiNode) -> None:
 
 
 def check_resource_names(
-    item: Node | CsiNode,
-    names: tuple[str, ...],
-    counted: tuple[str, ...],
-    offering_nodes: Mapping[str, int],
+    item: Node | CsiNode, offer: NodeOffer, counted: NodeOffer, offering_nodes: Mapping[str, int]
 ) -> None:
     """Checks the number of resources of a node, and of the cluster with it.
 
-    ``counted`` are the resources of the node so far.
+    ``counted`` is what the node has offered so far.
     """
-    if names == counted:
+    names, known = offer.names(), counted.names()
+    if names == known:
         return
     field = "allocatable" if isinstance(item, Node) else "driver_limits"
     if len(names) > MAX_NODE_RESOURCES:
@@ -91,7 +90,7 @@ def check_resource_names(
         )
         raise _error(item, f"{field}[{names[MAX_NODE_RESOURCES]}]", problem)
     new = [name for name in names if name not in offering_nodes]
-    gone = {name for name in counted if offering_nodes[name] == 1}.difference(names)
+    gone = {name for name in known if offering_nodes[name] == 1}.difference(names)
     total = len(offering_nodes) - len(gone) + len(new)
     if new and total > MAX_CLUSTER_RESOURCES:
         problem = (

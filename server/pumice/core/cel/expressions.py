@@ -97,11 +97,12 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise CelError(f"is nested more than {MAX_DEPTH} deep")
-        node = self._binary(0)
+        node = condition = self._binary(0)
         if self._is("?"):
             yes = self._binary(0)
             self._need(":")
-            node = _conditional(node, yes, self._ternary())
+            no = self._ternary()
+            node = lambda v: yes(v) if _truth(condition(v)) else no(v)  # noqa: E731
         self._depth -= 1
         return node
 
@@ -146,18 +147,19 @@ class _Parser:
             body = self._ternary()
             self._need(")")
             return _macro(name, target, variable, body)
-        arguments = self._arguments()
+        arguments = self._items(")")
         return lambda v: method(name, target(v), [argument(v) for argument in arguments])
 
-    def _arguments(self) -> list[Node]:
+    def _items(self, end: str) -> list[Node]:
+        """Expressions separated by commas, up to a sign; a list may end with a comma."""
         found: list[Node] = []
-        if self._is(")"):
-            return found
-        while True:
+        while not self._is(end):
+            if found:
+                self._need(",")
+                if end == "]" and self._is(end):
+                    break
             found.append(self._ternary())
-            if self._is(")"):
-                return found
-            self._need(",")
+        return found
 
     def _primary(self) -> Node:
         token = self._next()
@@ -170,17 +172,9 @@ class _Parser:
             self._need(")")
             return node
         if token.text == "[":
-            return self._list()
+            items = self._items("]")
+            return lambda v: tuple([item(v) for item in items])
         raise CelError(f"unexpected {token.text or 'end'!r}")
-
-    def _list(self) -> Node:
-        items: list[Node] = []
-        while not self._is("]"):
-            items.append(self._ternary())
-            if not self._is(","):
-                self._need("]")
-                break
-        return lambda v: tuple([item(v) for item in items])
 
     def _named(self, name: str) -> Node:
         if name == "cel" and self._peek.text == ".":
@@ -191,7 +185,7 @@ class _Parser:
             inner = self._ternary()
             self._need(")")
             return _has(inner)
-        arguments = self._arguments()
+        arguments = self._items(")")
         return lambda v: call(name, [argument(v) for argument in arguments])
 
     def _bound(self) -> Node:
@@ -263,10 +257,6 @@ def _operation(sign: str, left: Node, right: Node) -> Node:
     if sign in ("||", "&&"):
         return _logical(left, right, decisive=sign == "||")
     return lambda v: operate(sign, left(v), right(v))
-
-
-def _conditional(condition: Node, yes: Node, no: Node) -> Node:
-    return lambda v: yes(v) if _truth(condition(v)) else no(v)
 
 
 def _truth(value: object) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any, TypeVar
 
-from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, equal, kind_of
+from pumice.core.cel.values import KINDS, CelError, MapValue, Quantity, Semver, equal, kind_of
 from pumice.patterns.automata import Pattern, PatternError
 
 T = TypeVar("T", int, float)
@@ -96,19 +96,14 @@ def call(name: str, arguments: list[object]) -> object:
     """A function, such as ``quantity("1Gi")``."""
     function = _FUNCTIONS.get((name, tuple(map(kind_of, arguments))))
     if function is None:
-        if name == "size" and len(arguments) == 1:
-            return _size(arguments[0])
         raise _unknown(name, arguments)
     return function(*arguments)
 
 
 def method(name: str, target: object, arguments: list[object]) -> object:
     """A method, such as ``text.startsWith("a")``."""
-    kinds = tuple(map(kind_of, arguments))
-    function = _METHODS.get((kind_of(target), name, kinds))
+    function = _METHODS.get((kind_of(target), name, tuple(map(kind_of, arguments))))
     if function is None:
-        if name == "size" and not arguments:
-            return _size(target)
         raise _unknown(f"{kind_of(target)}.{name}", arguments)
     return function(target, *arguments)
 
@@ -117,12 +112,8 @@ def _unknown(name: str, arguments: list[object]) -> CelError:
     return CelError(f"{name}({', '.join(map(kind_of, arguments))}) is not supported")
 
 
-def _size(value: object) -> int:
-    if isinstance(value, str | tuple):
-        return len(value)
-    if isinstance(value, MapValue):
-        return len(value.items)
-    raise CelError(f"size({kind_of(value)}) is not supported")
+def _same(value: object) -> object:
+    return value
 
 
 def _is(parse: Callable[[str], object]) -> Callable[[str], bool]:
@@ -185,26 +176,26 @@ def _matches(text: str, wanted: str) -> bool:
     return _pattern(wanted).is_in(text)
 
 
+_SIZES: dict[str, Callable[[Any], int]] = {
+    "string": len,
+    "list": len,
+    "map": lambda value: len(value.items),
+}
 _FUNCTIONS: dict[tuple[str, tuple[str, ...]], Callable[..., object]] = {
     ("quantity", ("string",)): Quantity.parse,
     ("isQuantity", ("string",)): _is(Quantity.parse),
     ("semver", ("string",)): Semver.parse,
     ("isSemver", ("string",)): _is(Semver.parse),
     ("matches", ("string", "string")): _matches,
-    ("int", ("int",)): lambda value: value,
     ("int", ("double",)): _to_int,
     ("int", ("string",)): _to_int,
     ("double", ("int",)): _to_double,
-    ("double", ("double",)): lambda value: value,
     ("double", ("string",)): _to_double,
-    ("string", ("string",)): lambda value: value,
     ("string", ("int",)): str,
     ("string", ("bool",)): lambda value: "true" if value else "false",
-    ("bool", ("bool",)): lambda value: value,
-    **{
-        ("dyn", (kind,)): lambda value: value
-        for kind in ("bool", "int", "double", "string", "list", "map", "null", "quantity", "semver")
-    },
+    **{(kind, (kind,)): _same for kind in ("int", "double", "string", "bool")},
+    **{("dyn", (kind,)): _same for kind in KINDS},
+    **{("size", (kind,)): size for kind, size in _SIZES.items()},
 }
 _TEXT = "string"
 _METHODS: dict[tuple[str, str, tuple[str, ...]], Callable[..., object]] = {
@@ -229,6 +220,7 @@ _METHODS: dict[tuple[str, str, tuple[str, ...]], Callable[..., object]] = {
             ("isLessThan", lambda left, right: left < right),
         )
     },
+    **{(kind, "size", ()): size for kind, size in _SIZES.items()},
     ("quantity", "sign", ()): lambda value: _compare(value.amount, 0),
     ("quantity", "isInteger", ()): lambda value: value.amount.denominator == 1,
     ("quantity", "asInteger", ()): _as_integer,

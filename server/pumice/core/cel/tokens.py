@@ -10,7 +10,7 @@ from pumice.core.cel.values import CelError
 _TOKEN = re.compile(
     r"(?P<space>\s+|//[^\n]*)"
     r"|(?P<float>\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)"
-    r"|(?P<int>0[xX][0-9a-fA-F]+|\d+)(?P<unsigned>[uU]?)"
+    r"|(?P<int>(?:0[xX][0-9a-fA-F]+|\d+)[uU]?)"
     r"|(?P<raw>[rR](?:\"[^\"\n]*\"|'[^'\n]*'))"
     r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
     r"|(?P<name>[_a-zA-Z][_a-zA-Z0-9]*)"
@@ -38,10 +38,8 @@ def tokens_of(expression: str) -> list[Token]:
         match = _TOKEN.match(expression, place)
         if match is None:
             raise CelError(f"unexpected {expression[place]!r} at character {place + 1}")
-        kind = match.lastgroup if match.lastgroup != "unsigned" else "int"
-        text = match.group()
-        if kind != "space":
-            found.append(_token(str(kind), text))
+        if match.lastgroup != "space":
+            found.append(_token(str(match.lastgroup), match.group()))
         place = match.end()
     return [*found, Token("end", "")]
 
@@ -49,9 +47,7 @@ def tokens_of(expression: str) -> list[Token]:
 def _token(kind: str, text: str) -> Token:
     match kind:
         case "int":
-            number = (
-                int(text.rstrip("uU"), 0) if text[:2] in ("0x", "0X") else int(text.rstrip("uU"))
-            )
+            number = int(text.rstrip("uU"), 16 if text[:2] in ("0x", "0X") else 10)
             if number >= _LARGEST_INT:
                 raise CelError(f"the number {text} is too large")
             return Token("value", text, number)

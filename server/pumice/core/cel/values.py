@@ -79,14 +79,12 @@ class MapValue:
 
     items: Mapping[object, object]
     default: object = None
-    has_default: bool = False
 
     def get(self, key: object) -> object:
-        if key in self.items:
-            return self.items[key]
-        if self.has_default:
-            return self.default
-        raise CelError(f"no such key: {key}")
+        found = self.items.get(key, self.default)
+        if found is None and key not in self.items:
+            raise CelError(f"no such key: {key}")
+        return found
 
 
 _KINDS: dict[type, str] = {
@@ -100,6 +98,10 @@ _KINDS: dict[type, str] = {
     Quantity: "quantity",
     Semver: "semver",
 }
+
+
+# The names of all types in CEL.
+KINDS = tuple(_KINDS.values())
 
 
 def kind_of(value: object) -> str:

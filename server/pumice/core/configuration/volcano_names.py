@@ -55,6 +55,13 @@ class InitParameters(Arguments):
     super_pod_size = ignored("super-pod-size", _OTHER_PLUGINS)
 
 
+# Volcano has one setting for preempt, the gang actions and allocate; the gang actions read that of
+# allocate.
+REMEMBERS_ERRORS = boolean(
+    "predicateErrorCacheEnable", "remembers where pods of a role did not fit", default=True
+)
+
+
 class IgnoredErrorCache(Arguments):
     """The error cache of predicates, for actions in which it has no effect."""
 

@@ -42,7 +42,7 @@ class KubeBatchPodUpdates(PodUpdates):
         super().upsert(pod)
         task = self._tasks.get(pod.uid)
         if not known and task is not None and task.job_id:
-            self._assumptions.end_cool_down(task.job_id)
+            self._cache.cool_downs.end(task.job_id)
         self._cache.update_groups()
 
     def restore(self, task: Task) -> None:
@@ -125,7 +125,7 @@ class KubeBatchCache(ClusterCache):
     # Jobs without a PodGroup.
 
     def kube_batch_job(self, id_: str) -> KubeBatchJob:
-        job = self.job(id_)
+        job = self.jobs.get_or_add(id_)
         assert isinstance(job, KubeBatchJob)
         return job
 
@@ -151,18 +151,18 @@ class KubeBatchCache(ClusterCache):
             group = job.group_in_memory()
             if group is None:
                 job.clear_group()
-                self.job_index.moved.add(job.id)
+                self.jobs.moved.add(job.id)
                 self.drop_if_done(job)
             elif job.group != group:
                 self._give_group(job, group)
-                self.assumptions.end_cool_down(id_)
+                self.cool_downs.end(id_)
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
         super()._give_group(job, group)
         if self._namespaces_are_queues:
             # The queue of the PodGroup is ignored.
             job.queue = self.settings.default_queue or group.namespace
-        self.job_index.moved.add(job.id)
+        self.jobs.moved.add(job.id)
 
     def _priority_of(self, job: Job) -> int:
         # A budget has no priority class, and kube-batch gives it no default either.

@@ -63,7 +63,7 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
         # Only the conditions of its pods show what was reported before.
         is_new = bool(job.index.pending) and bool(changes)
     # A job that is left out was reported already.
-    if is_new and session.cache.assumptions.why_cooling(job.id, session.now_ns) is None:
+    if is_new and session.cache.cool_downs.why_cooling(job.id, session.now_ns) is None:
         record_waiting(session, job, text)
     return changes
 

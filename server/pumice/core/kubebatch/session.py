@@ -17,6 +17,16 @@ from pumice.core.session.hooks import ABSTAIN, EventHandler, Votes
 from pumice.core.session.session import Session
 
 _UNSCHEDULABLE = "Unschedulable"
+# Hooks of Volcano that kube-batch does not have.
+_ABSENT_HOOKS = (
+    "why_not_valid",
+    "allocatable",
+    "job_enqueueable",
+    "job_enqueued",
+    "job_starving",
+    "preemptive",
+    "simulation",
+)
 
 
 class KubeBatchSession(Session):
@@ -30,6 +40,8 @@ class KubeBatchSession(Session):
         super().__init__(*arguments, **named)
         assert isinstance(self.cache, KubeBatchCache)
         self.votes = KubeBatchVotes(self)
+        for point in _ABSENT_HOOKS:
+            setattr(self.hooks, point, _AbsentHook())
         self.in_sync = self.cache.in_sync()
         # kube-batch took volumes outside of its plugins.
         self.volumes = VolumeBinding(self)
@@ -93,18 +105,18 @@ class KubeBatchSession(Session):
         return active
 
     def _why_left_out(self, job: Job) -> ReasonCode | None:
-        code = self.cache.assumptions.why_cooling(job.id, self.now_ns)
+        code = self.cache.cool_downs.why_cooling(job.id, self.now_ns)
         whole = job.index.valid_count >= job.min_available
         if code is ReasonCode.GANG_INVALID and whole:
             # The job has enough pods again.
-            self.cache.assumptions.end_cool_down(job.id)
+            self.cache.cool_downs.end(job.id)
             return None
         return code
 
     def back_off(self, job: Job, code: ReasonCode) -> None:
         """Leaves the job out of this session's actions, and out of others for a while."""
-        if self.cache.assumptions.why_cooling(job.id, self.now_ns) is None:
-            self.cache.assumptions.back_off(job.id, code, self.now_ns)
+        if self.cache.cool_downs.why_cooling(job.id, self.now_ns) is None:
+            self.cache.cool_downs.back_off(job.id, code, self.now_ns)
 
     def _leave_out(self, job: Job, code: ReasonCode) -> None:
         if code is ReasonCode.GANG_INVALID:
@@ -122,6 +134,13 @@ class KubeBatchSession(Session):
         self.record_event(job, _UNSCHEDULABLE, message, warning=True)
         for task in sorted(job.index, key=lambda task: task.order_key):
             self.events.append(Event.about(task.pod, _UNSCHEDULABLE, message))
+
+
+class _AbsentHook(dict[str, Any]):
+    """A hook that kube-batch does not have: functions of plugins are not kept."""
+
+    def __setitem__(self, plugin: str, function: Any) -> None:
+        pass
 
 
 def _kube_batch_job(job: Job) -> KubeBatchJob:

@@ -147,6 +147,16 @@ class PodSpec:
     # The hash is computed once, because every pod looks up its spec.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def has_pod_affinity(self) -> bool:
+        """Whether Kubernetes counts a pod with this spec as one with affinity."""
+        return bool(
+            self.required_anti_affinity
+            or self.preferred_anti_affinity
+            or self.required_affinity
+            or self.preferred_affinity
+        )
+
     def scored_amounts(self) -> tuple[int, int]:
         """Cpu and memory of the pod in the scores for least and most requested.
 

@@ -35,9 +35,7 @@ class ProportionPlugin:
         self._queues: dict[str, QueueAccount] = {}
 
     def open(self, session: Session) -> None:
-        self._queues = flat_accounts(session, QueueAccount)
-        divide(session.total, list(self._queues.values()))
-        session.accounts = self._queues
+        self._queues = session.accounts = self._divided(session)
         accounts = self._accounts = QueueAccounts(session, self.name, self._queues)
         hooks = session.hooks
         hooks.queue_order[self.name] = SortKey(
@@ -58,6 +56,12 @@ class ProportionPlugin:
         hooks.job_enqueueable[self.name] = accounts.enqueueable
         hooks.job_enqueued[self.name] = accounts.admit
         hooks.handlers.append(EventHandler.counting(accounts.change))
+
+    def _divided(self, session: Session) -> dict[str, QueueAccount]:
+        """The accounts of the queues, with what each deserves."""
+        accounts = flat_accounts(session, QueueAccount)
+        divide(session.total, list(accounts.values()))
+        return accounts
 
     def _overused(self, queue: Queue) -> bool:
         state = self._queues[queue.name]

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import (
     Arguments,
@@ -25,7 +24,7 @@ from pumice.core.configuration import (
 )
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import CPU, MEMORY
-from pumice.core.session.feasibility.figures import NodeFigures
+from pumice.core.session.feasibility.node_usage import NodeUsage
 from pumice.core.session.session import Session
 
 _LOW_NODE_UTILIZATION = "lowNodeUtilization"
@@ -137,7 +136,7 @@ class LowNodeUtilization:
     ) -> None:
         self._session = session
         self._low, self._high = low, high
-        self._figures = NodeFigures(session)
+        self._figures = NodeUsage(session)
 
     def victims(self, running: list[Task]) -> list[Task]:
         low, high = self._groups()
@@ -160,7 +159,7 @@ class LowNodeUtilization:
         figures = self._figures
         outdated = figures.known & ~figures.fresh
         rows = self._session.table.rows
-        cordoned = np.array([e.node is None or e.node.unschedulable for e in rows], dtype=np.bool_)
+        cordoned = np.array([entry.known_node.unschedulable for entry in rows], dtype=np.bool_)
         is_low = (figures.cpu < self._low[0]) & (figures.memory < self._low[1])
         is_high = (figures.cpu > self._high[0]) | (figures.memory > self._high[1])
         low = is_low & ~cordoned & ~outdated
@@ -171,7 +170,8 @@ class LowNodeUtilization:
         budget = [0, 0]
         loads = (self._figures.cpu, self._figures.memory)
         for row in np.flatnonzero(low).tolist():
-            offered = _offered(self._session.table.rows[row])
+            node = self._session.table.rows[row].known_node
+            offered = dict(node.allocatable or node.capacity)
             for place, name in enumerate((CPU, MEMORY)):
                 amount, used = float(offered.get(name, 0)), loads[place].item(row)
                 budget[place] += int(self._high[place] * amount * 0.01) - int(used * amount * 0.01)
@@ -179,7 +179,7 @@ class LowNodeUtilization:
 
     def _of_node(self, row: int, budget: list[int], evictable: set[str]) -> list[Task]:
         entry = self._session.table.rows[row]
-        capacity = dict(entry.node.capacity) if entry.node is not None else {}
+        capacity = dict(entry.known_node.capacity)
         cpu, memory = self._figures.cpu.item(row), self._figures.memory.item(row)
         victims = []
         for task in sorted(entry.tasks.values(), key=_eviction_key):
@@ -195,11 +195,6 @@ class LowNodeUtilization:
             memory -= _part(size, capacity.get(MEMORY, 0))
             victims.append(task)
         return victims
-
-
-def _offered(entry: NodeEntry) -> dict[str, int]:
-    node = entry.node
-    return {} if node is None else dict(node.allocatable or node.capacity)
 
 
 def _part(amount: int, of: int) -> float:

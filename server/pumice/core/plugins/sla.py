@@ -45,11 +45,11 @@ class SlaPlugin:
 
     def _wake_due(self) -> None:
         waiting, now_ns = self._session.waiting, self._session.now_ns
-        for groups in (waiting.unplaceable, waiting.held):
+        for groups in (waiting.unschedulable, waiting.inadmissible):
             for job_id in [*groups.waits]:
                 job = self._session.jobs.get(job_id)
                 if job is not None and self._due_ns(job) <= now_ns:
-                    groups.wake(job_id)
+                    groups.activate(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When the next of the waiting jobs will be due."""

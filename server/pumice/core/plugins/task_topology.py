@@ -8,7 +8,7 @@ nodes by how much of a bucket they can take.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -68,7 +68,7 @@ class TaskTopologyPlugin:
 
     def _bucket_of(self, task: Task) -> Bucket | None:
         job = self._jobs.get(task.job_id)
-        return None if job is None else job.of(task)
+        return None if job is None else job.bucket_of.get(task.uid)
 
     def _allocated(self, task: Task) -> None:
         job = self._jobs.get(task.job_id)
@@ -233,28 +233,26 @@ class Bucket:
         self.request = Resources()
         # The number of tasks by role, and of those with a node by node.
         self.roles, self.on_node = Counter[str](), Counter[str]()
-        # The sum of what its pending tasks request, over all resources.
-        self.load = 0.0
 
-    def add(self, role: str, task: Task) -> None:
-        self.roles[role] += 1
+    @property
+    def load(self) -> float:
+        """Volcano's sum over all resources, of millicores, mebibytes and scalars."""
+        scalars = self.request.volcano_scalars().values()
+        return float(self.request.milli_cpu + self.request.memory / _MIB) + sum(scalars)
+
+    def add(self, task: Task) -> None:
+        self.roles[role_of(task)] += 1
         if task.node_name:
             self.on_node[task.node_name] += 1
-            return
-        self.pending[task.uid] = task
-        self.request.add(task.request)
-        self.load += _load(task.request)
+        else:
+            self.pending[task.uid] = task
+            self.request.add(task.request)
 
     def place(self, task: Task) -> None:
         """Counts a task as placed; as in Volcano, an undone placement still counts."""
         if self.pending.pop(task.uid, None) is not None:
             self.request.subtract(task.request)
-            self.load -= _load(task.request)
         self.on_node[task.node_name] += 1
-
-    @property
-    def size(self) -> int:
-        return len(self.pending) + self.on_node.total()
 
 
 class JobBuckets:
@@ -263,26 +261,20 @@ class JobBuckets:
     def __init__(self, job: Job, topology: TaskTopology) -> None:
         self.topology = topology
         self._buckets: list[Bucket] = []
-        self._of_task: dict[str, Bucket] = {}
-        self.max_size = 0
+        # By uid of a task whose role a group names.
+        self.bucket_of: dict[str, Bucket] = {}
         # The number of tasks that this session has placed, by node and role.
         self.placed: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._build([task for task in job.index if _has_place(task, topology)])
-
-    def of(self, task: Task) -> Bucket | None:
-        return self._of_task.get(task.uid)
-
-    def _build(self, tasks: Iterable[Task]) -> None:
+        named = topology.priorities.keys() - {""}
         by_node = defaultdict[str, Bucket](self._new)
-        for task in sorted(tasks, key=self._building_key):
-            role = role_of(task)
+        for task in sorted((t for t in job.index if role_of(t) in named), key=self._building_key):
             if task.node_name:
                 bucket = by_node[task.node_name]
             else:
-                bucket = self._best_for(role) or self._new()
-            bucket.add(role, task)
-            self._of_task[task.uid] = bucket
-            self.max_size = max(self.max_size, bucket.size)
+                bucket = self._best_for(role_of(task)) or self._new()
+            bucket.add(task)
+            self.bucket_of[task.uid] = bucket
+        self.max_size = max((b.roles.total() for b in self._buckets), default=0)
 
     def _building_key(self, task: Task) -> tuple[int, str, int, int, str, str]:
         """Orders tasks on nodes first, then by role and name."""
@@ -313,17 +305,6 @@ class JobBuckets:
         role = role_of(task)
         if role:
             self.placed[task.node_name][role] += 1
-        bucket = self._of_task.get(task.uid)
+        bucket = self.bucket_of.get(task.uid)
         if bucket is not None:
             bucket.place(task)
-
-
-def _load(request: Resources) -> float:
-    """Volcano's sum over all resources, of millicores, mebibytes and scalars."""
-    load = float(request.milli_cpu + request.memory / _MIB)
-    return load + sum(request.volcano_scalars().values())
-
-
-def _has_place(task: Task, topology: TaskTopology) -> bool:
-    """Whether the task belongs into a bucket, because a group names its role."""
-    return bool(role_of(task)) and role_of(task) in topology.priorities

@@ -25,10 +25,11 @@ from pumice.core.configuration import (
 )
 from pumice.core.configuration.volcano_names import Metrics
 from pumice.core.model.fit import Refusal
+from pumice.core.model.node import Node
 from pumice.core.model.quantities import quantity_nanos
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.feasibility.figures import NodeFigures
+from pumice.core.session.feasibility.node_usage import NodeUsage
 from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import ClassRule
 from pumice.core.session.session import Session
@@ -104,7 +105,7 @@ class UsagePlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._figures = NodeFigures(session)
+        self._figures = NodeUsage(session)
         given = {key: text for key, text in session.configuration.metrics if text}
         self._interval_ns = Metrics(given).interval
         hooks = session.hooks
@@ -192,7 +193,7 @@ class Loads:
     def __init__(
         self,
         session: Session,
-        figures: NodeFigures,
+        figures: NodeUsage,
         estimator: Estimator,
         weights: tuple[float, float],
     ) -> None:
@@ -202,7 +203,7 @@ class Loads:
         count = len(session.table)
         self._measured = np.stack((figures.cpu, figures.memory))
         self._estimated: Floats = np.zeros((2, count))
-        capacities = [_capacity(entry) for entry in session.table.rows]
+        capacities = [_capacity(entry.known_node) for entry in session.table.rows]
         self._capacity: Floats = np.array(capacities, dtype=float).reshape(count, 2).T
         # The row and the estimate of each pod, by uid.
         self._added: dict[str, tuple[int, tuple[float, float]]] = {}
@@ -268,10 +269,7 @@ def _amount(given: int | str, units: int, *, bare: int) -> float:
     return 0.0 if nanos is None else float(whole(nanos * units))
 
 
-def _capacity(entry: NodeEntry) -> tuple[int, int]:
-    node = entry.node
-    if node is None:
-        return (0, 0)
+def _capacity(node: Node) -> tuple[int, int]:
     amounts = dict(node.capacity)
     return (
         amounts.get(CPU, 0) + node.oversubscription_milli_cpu,

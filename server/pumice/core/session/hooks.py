@@ -1,4 +1,4 @@
-"""The extension points of plugins, and how their answers are combined."""
+"""The extension points of plugins, and how their results are combined."""
 
 # ruff: noqa: RUF009 -- ``hook`` returns a dataclass field.
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EventHandler:
     allocated: Callable[[Task], str | None]
     deallocated: Callable[[Task], None] | None = None
     # The same as ``allocated`` for each of several plain tasks of one class and job, to which it
-    # would not object. A handler without it is asked about one task after the other.
+    # would not object. A handler without it is called for one task after the other.
     allocated_many: Callable[[list[Task]], None] | None = None
     # Whether ``allocated`` would object to none of these tasks on those rows. Without it, it never
     # objects to plain tasks.
@@ -72,7 +72,7 @@ class Simulation(Protocol):
 
     Made for every preemptor and node, from the session as it is then; nothing that happens
     to it may reach the session. A text from ``remove`` or ``add`` is an error: the node is not used.
-    A subclass need not implement the questions that the plugin does not check.
+    A subclass need not implement methods for hooks that the plugin does not have.
     """
 
     def remove(self, task: Task) -> str | None:
@@ -111,11 +111,11 @@ class Hooks:
     victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = hook()
     task_order: dict[str, Order[Task]] = hook("enableTaskOrder")
 
-    # Once per task, before nodes are looked at: a text refuses it everywhere.
+    # Once per task, before the predicates: a text refuses the task on all nodes.
     pre_predicate: dict[str, Callable[[Task], str | None]] = hook("enablePredicate")
     # Refusals that hold for a class as long as no node object changes.
     class_predicate: dict[str, Callable[[TaskClass], Iterable[Refusal]]] = hook("enablePredicate")
-    # Refusals that follow from a node's own amounts: asked again for every touched row.
+    # Refusals that depend on a node's own amounts: computed again for every touched row.
     row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = hook(
         "enablePredicate"
     )
@@ -135,8 +135,8 @@ class Hooks:
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
     # Node by node, for plugins that need no speed.
     node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
-    # Whether this plugin's task predicates and task scores have nothing to say about the task,
-    # whatever the candidates: such tasks of one class are placed at once.
+    # Whether this plugin's task predicates and task scores have no effect on the task, whatever the
+    # candidates: such tasks of one class are placed at once.
     is_plain: dict[str, Callable[[Task], bool]] = hook()
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = hook("enableBestNode")
 
@@ -147,7 +147,7 @@ class Hooks:
     reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = hook(
         "enableReclaimable"
     )
-    # The gang actions' question; the text is the action's name.
+    # The same for the gang actions; the text is the action's name.
     unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = hook()
     victim_tasks: dict[str, Callable[[list[Task]], list[Task]]] = hook("enabledVictim")
 
@@ -161,11 +161,11 @@ class Hooks:
     job_pipelined: dict[str, PipelineVote[Job]] = hook("enableJobPipelined")
     sub_job_pipelined: dict[str, PipelineVote[SubJob]] = hook("enabledSubJobPipelined")
     job_starving: dict[str, Callable[[Job], bool]] = hook("enableJobStarving")
-    # Whether what this plugin answers at a point lasts over sessions: about a job that holds nothing,
-    # as long as that job does not change; about the order of queues, as long as no task moves; about
-    # ``unified_evictable``, whether it depends on nothing of the job but its queue and priority; about
-    # ``job_enqueueable``, whether it depends on nothing but its queue, namespace and minimum. The text
-    # is the point. Without it a plugin is asked about every waiting job in every session.
+    # Whether the plugin's results at a point stay valid over sessions. The text is the point. For a
+    # job that holds nothing: as long as that job does not change; for the order of queues: as long as
+    # no task moves; for ``unified_evictable``: the result depends on nothing of the job but its queue
+    # and priority; for ``job_enqueueable``: on nothing but its queue, namespace and minimum. Without
+    # it a plugin is called for every waiting job in every session.
     lasts: dict[str, Callable[[str], bool]] = hook()
     job_enqueueable: dict[str, Callable[[Job], int]] = hook("enableJobEnqueued")
     job_enqueued: dict[str, Callable[[Job], None]] = hook("enableJobEnqueued")
@@ -240,14 +240,14 @@ class Chains:
 
 
 class Votes:
-    """One method per question; answers are combined as in Volcano."""
+    """The policies of a session: the results of all plugins, combined as in Volcano."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._chains = session.chains
 
     def why_not_valid(self, job: Job) -> Reason | None:
-        code = self._session.cache.assumptions.why_cooling(job.id, self._session.now_ns)
+        code = self._session.cache.cool_downs.why_cooling(job.id, self._session.now_ns)
         if code is not None:
             return Reason("core", code)
         for function in self._chains.flat("why_not_valid"):
@@ -285,7 +285,7 @@ class Votes:
         return vote(self._chains.tiers("sub_job_pipelined"), sub_job)
 
     def is_starving(self, job: Job) -> bool:
-        """The first tier with an opinion decides: all of it must agree."""
+        """The first tier with functions decides: all of them must return true."""
         for tier in self._chains.tiers("job_starving"):
             if tier:
                 return _all(tier, job)
@@ -313,7 +313,7 @@ class Votes:
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         """How many tasks like this one are allowed one after the other, as far as plugins know.
 
-        No more than one where a plugin can only be asked about one task at a time.
+        No more than one where a plugin only accepts one task at a time.
         """
         rules = self._chains.all_of("allocatable", AllocatableCount)
         if rules is None:

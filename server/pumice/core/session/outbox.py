@@ -132,8 +132,8 @@ def _is_repeatable(event: Event) -> bool:
 def waits_of(session: Session) -> tuple[Wait, ...]:
     """Why jobs wait, including those whose queue does not exist."""
     waits = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
-    waits |= session.waiting.unplaceable.waits
-    waits |= session.waiting.held.waits
+    waits |= session.waiting.unschedulable.waits
+    waits |= session.waiting.inadmissible.waits
     waits |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
     return tuple([waits[id_] for id_ in sorted(waits)])
 

@@ -1,8 +1,8 @@
-"""Policies in the strongest form that a plugin can give them.
+"""Strong forms of policies.
 
-A hook takes a plain function, or one of these. Each of these can be called like the plain function
-of its hook, so that a policy is stated once: the session asks for the strong form where it saves
-work, and calls the policy like any other function elsewhere.
+A hook takes a function, or one of these. Each of these can be called like the function of its hook,
+so that a policy is stated once: the session uses the strong form where it saves work, and calls the
+policy like any other function elsewhere.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class DomainScore:
     """``hyper_node_order`` as a score that each HyperNode has alone, and a bonus among equals.
 
     ``score`` gives the score of each of several HyperNodes for a sub-job, whatever the others. Where
-    the best score is shared by several that were asked about, each of those gets its ``bonus`` on
-    top. The sum times ``factor`` counts. The search tries HyperNodes in the order of their scores
-    then, and stops at the first that takes a job.
+    several of the given HyperNodes share the best score, each of those gets its ``bonus`` on top.
+    The sum times ``factor`` counts. The search tries HyperNodes in the order of their scores, and
+    stops at the first that takes a job.
     """
 
     score: Callable[[SubJob, Sequence[str]], NDArray[np.float64]]
@@ -118,10 +118,10 @@ class VictimRule:
     """``preemptable`` or ``reclaimable`` with a bound that is known without looking at a node.
 
     A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
-    where ``mark(job) > limit(preemptor)``. The search passes over nodes where that rules out too
-    much; a plugin with a plain function is asked about every node. A plugin with a rule never
-    abstains, and looks at nothing of the preemptor but its job, spec, task priority,
-    preemptability and zone; and of a job that holds nothing, at its queue and priority.
+    where ``mark(job) > limit(preemptor)``. The search skips nodes where that rules out too much; a
+    plugin with a function is called for every node. A plugin with a rule never abstains. It depends
+    on nothing of the preemptor but its job, spec, task priority, preemptability and zone, and on
+    nothing of a job that holds nothing but its queue and priority.
     """
 
     victims: Callable[[Task, list[Task]], tuple[list[Task], int]]
@@ -168,38 +168,32 @@ class ClassRule(Generic[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class KernelStates:
-    """The states of a ``StateRule`` as numbers, from 0, and what the kernel must know of them."""
-
-    # By row.
-    numbers: Callable[[NDArray[np.intp]], NDArray[np.intp]]
-    # At ``row_predicate``: how many more tasks of a class a state takes until the answer is a
-    # refusal, counted up to a number.
-    most: Callable[[TaskClass, int, int], int] | None = None
-    # At ``row_score``: the scores with no, one, two … more tasks, as far as the state takes them.
-    steps: Callable[[TaskClass, int, int], tuple[float, ...]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StateRule(Generic[R_co]):
-    """``row_predicate`` or ``row_score`` that also follows from a state that a plugin keeps.
+    """``row_predicate`` or ``row_score`` that also depends on a state that a plugin keeps.
 
-    Rows with equal amounts and an equal ``state`` get equal answers for a class and facet.
-    ``rows.ahead`` says how many more tasks of the class count as placed on each row. A class that the
-    rule does not concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``.
+    Rows with equal amounts and an equal state have equal results for a class. ``rows.ahead`` says
+    how many more tasks of the class count as placed on each row. A class that the rule does not
+    concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``; where it is None,
+    the kernel computes the rows.
     """
 
     # The class, the facet and the rows.
     answer: Callable[[TaskClass, Hashable, NodeRows], R_co]
-    # The row and the facet.
-    state: Callable[[int, Hashable], Hashable]
     concerns: Callable[[TaskClass], bool]
+    # The states of rows as numbers, from 0.
+    numbers: Callable[[NDArray[np.intp]], NDArray[np.intp]]
+    # The scores of a class with no, one, two … more tasks in a state, as far as the state takes
+    # them and up to a number. At ``row_predicate`` only their number counts.
+    steps: Callable[[TaskClass, int, int], tuple[float, ...]]
     facet: Callable[[Task], Hashable] | None = None
-    # With this, the kernel computes the rows of a class where the facet is None.
-    kernel: KernelStates | None = None
 
     def __call__(self, class_: TaskClass, rows: NodeRows) -> R_co:
         return self.answer(class_, None, rows)
+
+
+def concerns(rule: object, class_: TaskClass) -> bool:
+    """Whether a rule at a row point applies to a class."""
+    return not isinstance(rule, StateRule) or rule.concerns(class_)
 
 
 class RowTerm(Protocol[R_co]):
@@ -233,18 +227,16 @@ class RowTerms(Generic[R_co]):
 class PlainRule:
     """``is_plain`` for whole classes.
 
-    ``of_class`` answers for the whole session: True, no task of the class concerns the plugin's
-    task hooks, and each passes its pre-predicate; False, each concerns them; None, ``of_task`` is
-    asked about every task. ``prepare`` does what ``of_task`` and the pre-predicate do: it returns
-    True where the task concerns no task hook and passes. ``prepare_first`` prepares tasks of one
-    class in their order, up to the first for which ``prepare`` returns False, and returns how many
-    these are.
+    ``of_class`` is valid for the whole session. True: the plugin's task hooks have no effect on any
+    task of the class, and each passes its pre-predicate. False: they have an effect on each. None:
+    ``of_task`` is called for every task. ``prepare`` does what ``of_task`` and the pre-predicate do,
+    for tasks of one class in their order, up to the first that fails. It returns how many tasks come
+    before that one.
     """
 
     of_class: Callable[[TaskClass], bool | None]
     of_task: Callable[[Task], bool]
-    prepare: Callable[[Task], bool] | None = None
-    prepare_first: Callable[[Sequence[Task]], int] | None = None
+    prepare: Callable[[Sequence[Task]], int] | None = None
 
     def __call__(self, task: Task) -> bool:
         answer = self.of_class(task.class_)
@@ -256,10 +248,16 @@ class CandidateTerms:
     """``task_batch_score`` as terms: tasks that get the same term objects are scored alike.
 
     Tasks of one class and job with equal labels and one controller get the same. Several of them
-    are placed at once where the kernel knows all terms of the task.
+    are placed at once where the kernel supports all terms of the task. A plugin with terms needs no
+    ``is_plain``: a task without terms is plain.
     """
 
     terms: Callable[[Task], tuple[CandidateTerm, ...]]
+    # Whether all tasks of a class have no terms; None: that depends on the task.
+    of_class: Callable[[TaskClass], bool | None]
+
+    def of_task(self, task: Task) -> bool:
+        return not self.terms(task)
 
     def __call__(self, task: Task, rows: NDArray[np.intp]) -> Floats | None:
         total: Floats | None = None

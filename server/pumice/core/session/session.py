@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 from pumice.core.cache.cluster import ClusterCache
@@ -20,14 +21,14 @@ from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
 from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
+from pumice.core.model.memo import Versioned
 from pumice.core.model.reasons import Reason
-from pumice.core.session.evicting.bounds import VictimJobs
+from pumice.core.session.evicting import VictimJobs
 from pumice.core.session.feasibility.choice import NodeChoice
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.feasibility.plain import PlainTasks
 from pumice.core.session.feasibility.pods import SessionPods
-from pumice.core.session.feasibility.view_cache import ClassViews, SessionViews
-from pumice.core.session.feasibility.views import ClassView
+from pumice.core.session.feasibility.views import ClassView, ClassViews, SessionViews
 from pumice.core.session.hooks import Chains, Hooks, Votes
 from pumice.core.session.orders import Orders
 from pumice.core.session.outbox import Outbox
@@ -36,7 +37,7 @@ from pumice.core.session.placing.topology import Topology
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.sharding import SessionShard, implied_tiers
 from pumice.core.session.timings import Timings
-from pumice.core.session.waiting import Waiting
+from pumice.core.session.waiting import WaitingJobs
 
 S = TypeVar("S")
 
@@ -46,7 +47,6 @@ class Session:
 
     # A plugin allocates resource claims; else pods that have some are not placed.
     allocates_claims = False
-    _victim_jobs: VictimJobs | None = None
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class Session:
             for tier in (*implied_tiers(cache.settings.sharding_mode), *configuration.tiers)
         ]
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
-        self.jobs: dict[str, Job] = cache.session_jobs()
         self.queues: dict[str, Queue] = cache.session_queues()
+        self.jobs: dict[str, Job] = cache.jobs.members(self.queues)
         # Most jobs of a large cluster just run, and cost a session nothing.
-        self.unsettled_jobs = cache.unsettled_jobs()
-        self.waiting = Waiting(cache.job_index.waiting, cache.job_index.held)
-        self.total, self.totals = cache.session_total(), cache.totals
+        self.unsettled_jobs = cache.jobs.unsettled()
+        self.waiting = WaitingJobs(cache.jobs.unschedulable, cache.jobs.inadmissible)
+        self.total, self.totals = cache.session_total(), cache.jobs.totals
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
         self.orders, self.votes = Orders(self), Votes(self)
@@ -156,7 +156,7 @@ class Session:
 
         With another basis than in the last session, all of it is computed again.
         """
-        return self.cache.node_states.of(plugin, self.table, make, basis)
+        return self.cache.node_states.of(plugin, make, basis)
 
     def data(self, plugin: str) -> PluginData:
         """The data that the adapter has brought for a plugin."""
@@ -191,7 +191,7 @@ class Session:
         """
         admits = not self.runs_action("enqueue")
         jobs = []
-        for job in self.awake_jobs():
+        for job in self.jobs_to_visit():
             if job.is_pending:
                 if not admits:
                     continue
@@ -199,28 +199,27 @@ class Session:
             jobs.append(job)
         return jobs
 
-    def awake_jobs(self) -> list[Job]:
-        """Unsettled jobs that are not passed over, by id."""
-        unplaceable, held = self.waiting.unplaceable.waits, self.waiting.held.waits
-        jobs = self.unsettled_jobs
-        if not unplaceable and not held:
-            return jobs
-        return [job for job in jobs if job.id not in unplaceable and job.id not in held]
+    def jobs_to_visit(self) -> list[Job]:
+        """Unsettled jobs that are not skipped, by id."""
+        skipped = (self.waiting.unschedulable.waits, self.waiting.inadmissible.waits)
+        if not any(skipped):
+            return self.unsettled_jobs
+        one, other = skipped
+        return [job for job in self.unsettled_jobs if job.id not in one and job.id not in other]
 
     def concerned_jobs(self) -> list[Job]:
-        """Jobs that were not passed over, or whose tasks this session moved, by id."""
-        awake = self.awake_jobs()
-        ids = {job.id for job in awake}
+        """Jobs that were not skipped, or whose tasks this session moved, by id."""
+        visited = self.jobs_to_visit()
+        ids = {job.id for job in visited}
         if ids.issuperset(self.moves.touched_jobs):
-            return awake
+            return visited
         return [self.jobs[id_] for id_ in sorted(ids | self.moves.touched_jobs)]
 
-    def victim_jobs(self) -> VictimJobs:
+    @cached_property
+    def victim_jobs(self) -> Versioned[VictimJobs]:
         """The jobs whose tasks can be evicted; shared by the actions that evict."""
-        known = self._victim_jobs
-        if known is None or known.generation != self.cache.evictable.generation:
-            known = self._victim_jobs = VictimJobs(self)
-        return known
+        evictable = self.cache.evictable
+        return Versioned(lambda: evictable.generation, lambda: VictimJobs(self))
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         self.moves.remember_phase(job)
@@ -233,8 +232,8 @@ class Session:
         """Undoes the whole session."""
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
-        for ledger in self.cache.ledgers:
-            ledger.close(())
+        for reservations in self.cache.reservations:
+            reservations.close(())
         for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:

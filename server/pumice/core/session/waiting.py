@@ -1,8 +1,8 @@
-"""Passes over waiting jobs, group by group: those that fit nowhere, and those that are not admitted.
+"""Skips waiting jobs, group by group: unschedulable jobs, and jobs that are not admitted.
 
-A visit to such a job changes nothing, so that only its result matters, not its time. The result is
-computed once for a whole group, when the turn of its first job comes. If the result differs from
-that of the last session, the jobs of the group are woken and visited.
+A visit to such a job changes nothing but its reasons. So the cause for which the jobs of a group
+wait is computed once, when the turn of the first one comes. If it differs from that of the last
+session, the jobs of the group are activated and visited.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.job_index import Key, WaitingGroup, WaitingGroups
@@ -20,15 +21,15 @@ from pumice.core.decisions import Wait
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.placing.placement import finding_about
+from pumice.core.session.placing.placement import why_not_placeable
 from pumice.core.session.policies import AllocatableCount, VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-# Actions that look at waiting jobs no further than allocate does, or not at all.
-_PASSING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
-# Actions that evict for waiting jobs, and the hook that says who may be a victim.
+# Actions that do no more with a waiting job than allocate does.
+_SKIPPING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
+# Actions that evict for waiting jobs, and the hook that names possible victims.
 _GANG_VICTIMS = "unified_evictable"
 _EVICTING_ACTIONS = {
     "preempt": "preemptable",
@@ -37,39 +38,39 @@ _EVICTING_ACTIONS = {
     "gangreclaim": _GANG_VICTIMS,
 }
 _OVERUSED, _NOT_ENQUEUED = ReasonCode.QUEUE_OVERUSED, ReasonCode.NOT_ENQUEUED
-# The points whose answers must last, for jobs that fit nowhere and for jobs that are not admitted.
+# The points whose results must last, for unschedulable jobs and for jobs that are not admitted.
 _LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order", "queue_order")
 _ADMISSION_POINTS = ("job_enqueueable", "job_order")
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class WaitingJobs:
     """The waiting jobs of a session."""
 
-    # Jobs that are passed over while they cannot be placed, and while they are not admitted.
-    unplaceable: WaitingGroups
-    held: WaitingGroups
-    # Others may join them at the end of the session.
-    may_pass_over: bool = False
-    may_hold: bool = False
+    # The groups that allocate skips, and the groups that enqueue skips.
+    unschedulable: WaitingGroups
+    inadmissible: WaitingGroups
+    # Whether jobs may join these groups at the end of the session.
+    may_skip_unschedulable: bool = False
+    may_skip_inadmissible: bool = False
     # A third-party plugin has a ``close`` function, which may read any job.
     is_watched: bool = False
-    # Jobs that were found to fit nowhere, with the keys by which they had their turn.
-    found_unplaceable: dict[str, tuple[Job, Key]] = field(default_factory=dict)
-    # Jobs that were not admitted, with such keys and the reasons.
+    # Jobs that allocate found unschedulable, with the keys by which they were ordered.
+    found_unschedulable: dict[str, tuple[Job, Key]] = field(default_factory=dict)
+    # Jobs that enqueue did not admit, with such keys and the reasons.
     not_admitted: dict[str, tuple[Job, Key, tuple[Reason, ...]]] = field(default_factory=dict)
 
 
 def _is_predictable(session: Session, points: Iterable[str], once: Iterable[str]) -> bool:
-    """Whether findings about waiting jobs hold in later sessions.
+    """Whether the reasons of waiting jobs stay valid in later sessions.
 
-    That takes plugins whose answers about such a job at these points follow from the job, an order
-    of jobs by keys, and actions that leave the job alone; some of them may run only once.
+    That requires plugins whose results at these points depend on the job alone, an order of jobs by
+    keys, and actions that do not change such a job; the actions ``once`` must run exactly once.
     """
     actions, lasts = session.configuration.actions, session.hooks.lasts
     if not session.is_whole or session.waiting.is_watched or session.queue_fault:
         return False
-    if not _PASSING_ACTIONS.union(_EVICTING_ACTIONS).issuperset(actions):
+    if not _SKIPPING_ACTIONS.union(_EVICTING_ACTIONS).issuperset(actions):
         return False
     if any(actions.count(name) != 1 for name in once) or not session.orders.has_job_keys:
         return False
@@ -77,8 +78,8 @@ def _is_predictable(session: Session, points: Iterable[str], once: Iterable[str]
     return all(name in lasts and lasts[name](point) for point in points for name, _ in named(point))
 
 
-def _may_pass_over(session: Session) -> bool:
-    """Whether jobs that cannot be placed may be passed over; queues are asked again each time."""
+def _may_skip_unschedulable(session: Session) -> bool:
+    """Whether unschedulable jobs may be skipped; queues are asked again each time."""
     chains = session.chains
     evicting = [name for name in session.configuration.actions if name in _EVICTING_ACTIONS]
     asked = {_EVICTING_ACTIONS[name] for name in evicting}
@@ -90,17 +91,17 @@ def _may_pass_over(session: Session) -> bool:
     return _is_predictable(session, points, ("allocate", *evicting))
 
 
-def unplaceable_groups(session: Session) -> list[WaitingGroup]:
-    """The groups of jobs that fit nowhere and may be passed over in this session."""
-    unplaceable = session.waiting.unplaceable
-    session.waiting.may_pass_over = _may_pass_over(session)
-    if not session.waiting.may_pass_over:
-        unplaceable.wake_all()
-    if not len(unplaceable):
+def unschedulable_groups(session: Session) -> list[WaitingGroup]:
+    """The groups of unschedulable jobs that may be skipped in this session."""
+    unschedulable = session.waiting.unschedulable
+    session.waiting.may_skip_unschedulable = _may_skip_unschedulable(session)
+    if not session.waiting.may_skip_unschedulable:
+        unschedulable.activate_all()
+    if not len(unschedulable):
         return []
-    for job_id in session.cache.assumptions.cool_downs:
-        unplaceable.wake(job_id)
-    return [*unplaceable.groups()]
+    for job_id in session.cache.cool_downs:
+        unschedulable.activate(job_id)
+    return [*unschedulable.groups()]
 
 
 class _GroupCursor:
@@ -123,17 +124,13 @@ class _GroupCursor:
         order, start = self._order, self._done
         if start == len(order):
             return []
-        end = len(order) if limit is None else bisect_left(order, limit, start, key=_key_of)
+        end = len(order) if limit is None else bisect_left(order, limit, start, key=itemgetter(0))
         self._done = end
         return [job for _, job in order[start:end]]
 
 
-def _key_of(entry: tuple[Key, Job]) -> Key:
-    return entry[0]
-
-
-class PassedOver(ABC):
-    """The jobs that one run of an action may pass over, by queue."""
+class SkippedJobs(ABC):
+    """The jobs that one run of an action may skip, by queue."""
 
     def __init__(self, session: Session, groups: Iterable[WaitingGroup]) -> None:
         self._session = session
@@ -147,60 +144,60 @@ class PassedOver(ABC):
     def queues(self) -> Iterable[str]:
         return self._cursors
 
-    def woken(self, queue: Queue, next_key: Key | None) -> list[Job]:
-        """The jobs whose turn comes before that key and that have to be visited."""
+    def activate_before(self, queue: Queue, next_key: Key | None) -> list[Job]:
+        """Activates the jobs whose turn comes before the key and that can no longer be skipped."""
         jobs: list[Job] = []
-        limit, passed = next_key, []
+        limit, skipped = next_key, []
         for cursor in self._cursors.get(queue.name, ()):
             first = cursor.next_key
             if first is None or (next_key is not None and first >= next_key):
                 continue
             if self._still_waits(queue, cursor.group):
-                passed.append(cursor)
+                skipped.append(cursor)
                 continue
             limit = first if limit is None else min(limit, first)
-            jobs += self._wake(cursor.before(next_key))
-        # A visit to a job that was woken may change what holds for those after it.
-        for cursor in passed:
+            jobs += self._activate(cursor.before(next_key))
+        # A visit to an activated job may change the causes of those after it.
+        for cursor in skipped:
             cursor.before(limit)
         return jobs
 
     @abstractmethod
     def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
-        """Whether a visit now would find what the last one did."""
+        """Whether a visit now would have the same result as the last one."""
 
     @abstractmethod
-    def _wake(self, jobs: list[Job]) -> list[Job]:
-        """Wakes jobs, and returns them."""
+    def _activate(self, jobs: list[Job]) -> list[Job]:
+        """Removes jobs from their groups, and returns the jobs."""
 
 
-class UnplaceableJobs(PassedOver):
-    """The jobs that allocate may pass over: they fit nowhere, or their queue refuses them."""
+class UnschedulableJobs(SkippedJobs):
+    """The jobs that allocate may skip: they fit on no node, or their queue refuses them."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session, unplaceable_groups(session))
+        super().__init__(session, unschedulable_groups(session))
 
     def of_overused(self, queue: Queue) -> list[Job]:
-        """The jobs of an overused queue that had no turn yet and did not wait for that reason."""
+        """Activates the jobs of an overused queue that had no turn yet and waited for another cause."""
         jobs: list[Job] = []
         for cursor in self._cursors.pop(queue.name, ()):
             left = cursor.before(None)
-            if cursor.group.finding is not _OVERUSED:
-                jobs += self._wake(left)
+            if cursor.group.cause is not _OVERUSED:
+                jobs += self._activate(left)
         return jobs
 
-    def _wake(self, jobs: list[Job]) -> list[Job]:
-        """Wakes jobs, with the reasons that actions before allocate gave in the last session."""
-        session, unplaceable = self._session, self._session.waiting.unplaceable
+    def _activate(self, jobs: list[Job]) -> list[Job]:
+        """The same; jobs keep the reasons that actions before allocate gave in the last session."""
+        session, unschedulable = self._session, self._session.waiting.unschedulable
         actions = session.configuration.actions
         done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
         for job in jobs:
             reasons = [
-                reason for reason in unplaceable.waits[job.id].reasons if reason.author in done
+                reason for reason in unschedulable.waits[job.id].reasons if reason.author in done
             ]
             if reasons:
                 session.reasons[job.id] = reasons
-            unplaceable.wake(job.id)
+            unschedulable.activate(job.id)
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
@@ -222,26 +219,26 @@ class UnplaceableJobs(PassedOver):
         session, first = self._session, group.first
         if not self._are_plain(group):
             return False
-        return finding_about(session, queue, first) is group.finding
+        return why_not_placeable(session, queue, first) is group.cause
 
 
-class HeldJobs(PassedOver):
-    """The jobs that enqueue may pass over: it does not admit them.
+class InadmissibleJobs(SkippedJobs):
+    """The jobs that enqueue may skip: it does not admit them.
 
-    Jobs of one queue and namespace with equal minima are not admitted for the same reasons. While
-    nothing is admitted, what holds for one of them holds for all, so that only one is asked about.
+    Jobs of one queue and namespace with equal minima are refused for the same reasons. While
+    nothing is admitted, the result for one of them is that for all.
     """
 
     def __init__(self, session: Session) -> None:
         waiting = session.waiting
-        waiting.may_hold = _is_predictable(session, _ADMISSION_POINTS, ("enqueue",))
-        if not waiting.may_hold:
-            waiting.held.wake_all()
-        super().__init__(session, [*waiting.held.groups()])
+        waiting.may_skip_inadmissible = _is_predictable(session, _ADMISSION_POINTS, ("enqueue",))
+        if not waiting.may_skip_inadmissible:
+            waiting.inadmissible.activate_all()
+        super().__init__(session, [*waiting.inadmissible.groups()])
 
     def _still_waits(self, _queue: Queue, group: WaitingGroup) -> bool:
         job = group.in_order()[0][1]
-        reasons = self._session.waiting.held.waits[job.id].reasons
+        reasons = self._session.waiting.inadmissible.waits[job.id].reasons
         return self._refusal_of(job) == [r for r in reasons if r.code is not _NOT_ENQUEUED]
 
     def _refusal_of(self, job: Job) -> list[Reason] | None:
@@ -255,27 +252,27 @@ class HeldJobs(PassedOver):
         del session.events[events:]
         return None if is_enqueueable else said
 
-    def _wake(self, jobs: list[Job]) -> list[Job]:
+    def _activate(self, jobs: list[Job]) -> list[Job]:
         for job in jobs:
-            self._session.waiting.held.wake(job.id)
+            self._session.waiting.inadmissible.activate(job.id)
         return jobs
 
 
 def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
-    """Remembers, at the end of a session, the waiting jobs that the next session may pass over."""
+    """Remembers, at the end of a session, the waiting jobs that the next session may skip."""
     waiting = session.waiting
-    if not waiting.may_pass_over:
-        waiting.found_unplaceable.clear()
-    if not waiting.may_hold:
+    if not waiting.may_skip_unschedulable:
+        waiting.found_unschedulable.clear()
+    if not waiting.may_skip_inadmissible:
         waiting.not_admitted.clear()
-    if not waiting.found_unplaceable and not waiting.not_admitted:
+    if not waiting.found_unschedulable and not waiting.not_admitted:
         return
     evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
     for wait in waits:
-        if wait.job in waiting.found_unplaceable:
-            _remember_unplaceable(session, wait, evicting)
+        if wait.job in waiting.found_unschedulable:
+            _remember_unschedulable(session, wait, evicting)
         if wait.job in waiting.not_admitted:
-            _remember_held(session, wait)
+            _remember_inadmissible(session, wait)
 
 
 def _has_nothing_new(job: Job) -> bool:
@@ -284,7 +281,7 @@ def _has_nothing_new(job: Job) -> bool:
     return job.closed_version == job.version and len(index.pending) == len(index)
 
 
-def _remember_held(session: Session, wait: Wait) -> None:
+def _remember_inadmissible(session: Session, wait: Wait) -> None:
     job, key, reasons = session.waiting.not_admitted[wait.job]
     group = job.group
     if group is None or wait.reasons != reasons or not _has_nothing_new(job):
@@ -293,51 +290,51 @@ def _remember_held(session: Session, wait: Wait) -> None:
     if job.closed_errors is not None and not job.closed_errors:
         minimum = (group.min_resources, group.min_resources_milli)
         place = (job.queue, job.namespace, *minimum, reasons)
-        session.waiting.held.enter(place, _NOT_ENQUEUED, (key, job), wait)
+        session.waiting.inadmissible.enter(place, _NOT_ENQUEUED, (key, job), wait)
 
 
-def _remember_unplaceable(session: Session, wait: Wait, evicting: Set[str]) -> None:
-    job, key = session.waiting.found_unplaceable[wait.job]
+def _remember_unschedulable(session: Session, wait: Wait, evicting: Set[str]) -> None:
+    job, key = session.waiting.found_unschedulable[wait.job]
     to_place = job.to_place
-    if to_place is None or to_place.finding is None:
+    if to_place is None or to_place.cause is None:
         return
-    if not _may_be_passed_over(job, to_place, wait, evicting):
+    if not _may_be_skipped(job, to_place, wait, evicting):
         return
     # Gang actions make room for all tasks of a job at once.
     by_size = any(_EVICTING_ACTIONS[name] == _GANG_VICTIMS for name in evicting)
     place = (*_place_of(to_place, job), by_size and len(to_place.tasks))
-    session.waiting.unplaceable.enter(place, to_place.finding, (key, job), wait)
+    session.waiting.unschedulable.enter(place, to_place.cause, (key, job), wait)
 
 
 def _place_of(to_place: TasksToPlace, job: Job) -> Key:
-    """What allocate looks at, and then what decides who may be evicted for the job."""
+    """What decides in allocate, and then what decides which pods may be evicted for the job."""
     first = to_place.tasks[0]
     victims = (job.priority, first.priority, first.pod.preemptable, first.pod.revocable_zone)
     return (job.queue, first.class_.number, *victims)
 
 
-def _may_be_passed_over(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[str]) -> bool:
+def _may_be_skipped(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[str]) -> bool:
     if to_place.version != job.version:
         return False
-    if evicting and not (to_place.is_uniform and _alike_to_victims(to_place.tasks)):
+    if evicting and not (to_place.is_uniform and _have_same_victims(to_place.tasks)):
         return False
     others = tuple([reason for reason in wait.reasons if reason.author not in evicting])
-    # It holds nothing, so that it is not a broken gang; and it has no task for backfill.
+    # The job holds nothing, so it is not a broken gang, and it has no task for backfill.
     if others != to_place.reasons or not _has_nothing_new(job) or job.index.pending_best_effort:
         return False
     # None where the session had moved some of its tasks.
-    errors, found = job.closed_errors, errors_of(to_place)
-    if errors is None or len(errors) != len(found):
+    errors, expected = job.closed_errors, errors_of(to_place)
+    if errors is None or len(errors) != len(expected):
         return False
-    return all(errors.get(uid) is each for uid, each in found.items())
+    return all(errors.get(uid) is each for uid, each in expected.items())
 
 
 def errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
-    """The errors of tasks that the finding about them comes with."""
-    finding = to_place.finding
-    return {to_place.tasks[0].uid: finding} if isinstance(finding, FitErrors) else {}
+    """The fit errors of tasks that belong to the cause."""
+    cause = to_place.cause
+    return {to_place.tasks[0].uid: cause} if isinstance(cause, FitErrors) else {}
 
 
-def _alike_to_victims(tasks: list[Task]) -> bool:
+def _have_same_victims(tasks: list[Task]) -> bool:
     """Whether the same pods may be evicted for each of these tasks of one class."""
     return len({(t.priority, t.pod.preemptable, t.pod.revocable_zone) for t in tasks}) == 1

@@ -15,8 +15,8 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.queues import request_of
 
 _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
-# Whether the first of two bundles comes first; None: neither does.
-First = Callable[[Job, Job], bool | None]
+# Whether the first of two jobs loses its tasks first; None: neither does.
+JobFirst = Callable[[Job, Job], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def allowed_bundles(bundles: list[Bundle], allowed: set[str]) -> list[Bundle]:
     return found
 
 
-def in_order(bundles: list[Bundle], need: Resources, first: First) -> list[Bundle]:
+def in_order(bundles: list[Bundle], need: Resources, first: JobFirst) -> list[Bundle]:
     """Those that break no gang first, then by the victims' jobs, then by what they yield."""
     known = [(bundle, _yield_of(bundle, need)) for bundle in bundles]
 

@@ -4,13 +4,52 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pumice.core.actions.preempt.attempt import Attempt, PreemptArguments, VictimScope
+import numpy as np
+
+from pumice.core.actions.preempt.dry_run import DryRuns
+from pumice.core.actions.preempt.eligibility import why_not_eligible
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments
-from pumice.core.session.evicting.visits import EvictionVisits
+from pumice.core.configuration import Arguments, ArgumentType, boolean, ignored, integer
+from pumice.core.configuration.volcano_names import REMEMBERS_ERRORS
+from pumice.core.model.fit import Mask
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import NodeCount
+from pumice.core.session.evicting import NodeEvictions, Preemptor, VictimScope
 from pumice.core.session.orders import LiveHeap
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
+
+_WHOLE = 100
+
+
+class PreemptArguments(Arguments):
+    """How preemption searches."""
+
+    remembers_errors = REMEMBERS_ERRORS
+    topology_aware = boolean(
+        "enableTopologyAwarePreemption",
+        "tries victims out node by node before it evicts",
+        default=False,
+    )
+    workers = ignored(
+        "topologyAwarePreemptWorkerNum", "nodes are tried one after the other", ArgumentType.INT
+    )
+    candidate_percentage = integer(
+        "minCandidateNodesPercentage", 10, "at least this part of the nodes is tried for victims"
+    )
+    fewest_candidates = integer(
+        "minCandidateNodesAbsolute", 1, "at least so many nodes are tried for victims"
+    )
+    most_candidates = integer(
+        "maxCandidateNodesAbsolute", 100, "at most so many nodes are tried for victims"
+    )
+
+    def candidates_among(self, nodes: int) -> int:
+        """How many feasible nodes are enough to choose from."""
+        part = nodes * self.candidate_percentage // _WHOLE
+        return min(max(part, self.fewest_candidates), self.most_candidates, nodes)
 
 
 class PreemptAction:
@@ -20,78 +59,152 @@ class PreemptAction:
     arguments: ClassVar[type[Arguments]] = PreemptArguments
 
     def execute(self, session: Session) -> None:
-        if not session.unsettled_jobs:
-            return
-        arguments = PreemptArguments(session.configuration.arguments_of(self.name))
-        attempt = Attempt(session, self.name, arguments)
-        visits = EvictionVisits(session, self.name)
-        self._visit(session, attempt, visits.jobs(lambda job: _may_help(session, attempt, job)))
-        self._visit(session, attempt, visits.changed())
+        PreemptRun(session, self.name).run()
 
-    def _visit(self, session: Session, attempt: Attempt, visited: list[Job]) -> None:
-        attempt.begin_visit()
-        starving = [job for job in visited if _may_preempt(session, job)]
-        if not starving:
-            return
-        jobs: dict[str, LiveHeap[Job]] = {}
-        tasks = {}
-        for job in starving:
-            if job.queue not in jobs:
-                jobs[job.queue] = LiveHeap(session.orders.job_first)
-            jobs[job.queue].push(job)
-            tasks[job.id] = _pending(session, job)
-        queues = LiveHeap(
-            session.orders.queue_first, (session.queues[name] for name in sorted(jobs))
+
+class PreemptRun(NodeEvictions):
+    """One run of the action."""
+
+    point = "preemptable"
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._arguments = PreemptArguments(session.configuration.arguments_of(author))
+        super().__init__(session, author, remembers_errors=self._arguments.remembers_errors)
+
+    # Jobs.
+
+    def may_help(self, job: Job) -> bool:
+        return self._may_preempt(job) and any(
+            self._might_open_node(job, task, scope)
+            for task in self._task_of_each_class(job)
+            for scope in (VictimScope.OTHER_JOBS, VictimScope.SAME_JOB)
         )
-        while queues:
-            queue = queues.pop()
-            heap = jobs[queue.name]
-            while heap:
-                job = heap.pop()
-                self._from_other_jobs(session, attempt, job, tasks[job.id])
-            for job in starving:
-                if job.queue == queue.name:
-                    self._from_itself(session, attempt, job)
 
-    def _from_other_jobs(
-        self, session: Session, attempt: Attempt, job: Job, tasks: list[Task]
-    ) -> None:
-        statement = session.statement()
-        for task in tasks:
-            if not session.votes.is_starving(job):
-                break
-            attempt.make_room(statement, job, task, VictimScope.OTHER_JOBS)
-        if session.votes.is_pipelined(job):
-            statement.commit(job.id)
-        else:
-            statement.discard()
+    def _may_preempt(self, job: Job) -> bool:
+        return self._is_starving(job) and not job.stays_together
 
-    def _from_itself(self, session: Session, attempt: Attempt, job: Job) -> None:
-        for task in _pending(session, job):
-            statement = session.statement()
-            if not attempt.make_room(statement, job, task, VictimScope.SAME_JOB):
+    def select(self, jobs: list[Job]) -> None:
+        self._starving = [job for job in jobs if self._may_preempt(job)]
+        for job in sorted(self._starving, key=lambda job: job.queue):
+            self._enlist(job)
+
+    def visit_queue(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+        while jobs:
+            self._make_room_for_job(jobs.pop())
+        for job in self._starving:
+            if job.queue == queue.name:
+                self._make_room_within(job)
+
+    def _make_room_within(self, job: Job) -> None:
+        """Evicts tasks of lower priority of the same job, also if it does not starve any more."""
+        for task in self._pending_tasks(job):
+            statement = self._session.statement()
+            if not self._preempt(statement, job, task, VictimScope.SAME_JOB):
                 statement.discard()
                 return
             statement.commit(job.id)
 
+    # Tasks.
 
-def _may_help(session: Session, attempt: Attempt, job: Job) -> bool:
-    """Whether evictions could make room for a task of the job."""
-    if not _may_preempt(session, job):
+    def make_room(self, statement: Statement, job: Job, task: Task) -> None:
+        self._preempt(statement, job, task, VictimScope.OTHER_JOBS)
+
+    def _preempt(self, statement: Statement, job: Job, task: Task, scope: VictimScope) -> bool:
+        session = self._session
+        session.count("preemptors_tried")
+        problem = why_not_eligible(session, task, session.view(task))
+        problem = problem or session.feasibility.why_not_anywhere(task)
+        if problem is not None:
+            self._reasons.add(job, task.name, subjects=(problem,))
+            return False
+        preemptor = self._preemptor(job, task, scope)
+        if self._evict_for(statement, preemptor):
+            return True
+        if job not in self._reasons:
+            self._explain(preemptor)
         return False
-    tasks = {task.class_.number: task for task in job.index.pending.values() if not task.gated}
-    return any(attempt.may_help(job, task) for task in tasks.values())
 
+    def _explain(self, preemptor: Preemptor) -> None:
+        """Counts nodes by why evictions made no room there."""
+        nodes, tried = preemptor.nodes, 0
+        open_ = int(np.count_nonzero(nodes))
+        if self._has_large_node(preemptor):
+            sufficient = self._search.sufficient_rows(preemptor)
+            if not self._arguments.topology_aware:
+                sufficient = sufficient | preemptor.view.fits_future
+            tried = int(np.count_nonzero(nodes & sufficient))
+        counts = (
+            NodeCount("node(s) that no eviction could open", len(nodes) - open_),
+            NodeCount("node(s) with too little to evict", open_ - tried),
+            NodeCount("node(s) where evictions were not enough", tried),
+        )
+        shown = tuple(count for count in counts if count.nodes)
+        self._reasons.add(preemptor.job, preemptor.task.name, nodes=shown)
 
-def _may_preempt(session: Session, job: Job) -> bool:
-    return (
-        not job.is_pending
-        and session.votes.is_starving(job)
-        and session.votes.why_not_valid(job) is None
-        and not job.stays_together
-    )
+    # Nodes.
 
+    def free_rows(self, preemptor: Preemptor) -> Mask | None:
+        """Where the queue takes no more, room that is free helps only beside a victim."""
+        session, task = self._session, preemptor.task
+        queue = session.queue_of(preemptor.job)
+        if self._arguments.topology_aware or not session.votes.is_allocatable(queue, task):
+            return None
+        return preemptor.view.fits_future
 
-def _pending(session: Session, job: Job) -> list[Task]:
-    pending = job.index.pending.values()
-    return session.orders.tasks(task for task in pending if not task.gated)
+    def scores(self, preemptor: Preemptor) -> Floats:
+        """Scores are normalised over all nodes on which evictions could help."""
+        session, task, view = self._session, preemptor.task, preemptor.view
+        if session.plain.is_scored_by_class(task):
+            session.count("candidates_scored", len(session.table))
+            return view.order + view.batch
+        rows = np.flatnonzero(preemptor.nodes)
+        scores = np.zeros(len(session.table))
+        scores[rows] = session.choice.scores(task, view, rows)
+        return scores
+
+    def fits(self, preemptor: Preemptor, row: int) -> bool:
+        """The queue and the predicates are asked again after each eviction."""
+        session, task = self._session, preemptor.task
+        return (
+            session.votes.is_allocatable(session.queue_of(preemptor.job), task)
+            and super().fits(preemptor, row)
+            and not session.feasibility.is_refused(task, preemptor.view, row)
+        )
+
+    def _key(self, preemptor: Preemptor) -> tuple[object, ...] | None:
+        """Evictions that were undone leave traces in Kubernetes' view.
+
+        Only tasks whose predicates look at no other node are sure to find the same again.
+        """
+        is_static = self._session.feasibility.is_static(preemptor.task)
+        return super()._key(preemptor) if is_static else None
+
+    def is_nominating(self, evicted: list[Task]) -> bool:
+        """Best-effort victims alone do not count, as in Volcano."""
+        return not all(victim.best_effort for victim in evicted)
+
+    def _try_nodes(self, statement: Statement, preemptor: Preemptor) -> bool:
+        if self._arguments.topology_aware:
+            return self._dry_run_nodes(statement, preemptor)
+        return super()._try_nodes(statement, preemptor)
+
+    def _dry_run_nodes(self, statement: Statement, preemptor: Preemptor) -> bool:
+        """As in Kubernetes' scheduler: dry runs on several nodes, then evictions on the best one."""
+        session = self._session
+        wanted = self._arguments.candidates_among(int(preemptor.nodes.sum()))
+        runs = DryRuns(session, preemptor)
+        for row in np.flatnonzero(preemptor.nodes & self._possible_rows(preemptor)).tolist():
+            if len(runs) >= wanted:
+                break
+            session.count("nodes_tried_for_victims")
+            runs.try_node(row, self._search.candidates_on(row, preemptor))
+        best = runs.best()
+        if best is None:
+            return False
+        row, victims = best
+        trial = session.statement()
+        for victim in victims:
+            trial.evict(victim, self._author)
+        node = session.table.names[row]
+        works = trial.pipeline(preemptor.task, node, eviction_occurred=True)
+        return self._merge_if(works, statement, trial)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import Queue
-from pumice.core.session.evicting.candidates import frees_enough
+from pumice.core.session.evicting import Preemptor, frees_enough
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Simulation
 from pumice.core.session.session import Session
@@ -17,27 +14,20 @@ from pumice.core.session.session import Session
 _LIFT = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node and the victims that would be evicted there."""
-
-    row: int
-    victims: tuple[Task, ...]
-
-
 class DryRuns:
     """Dry runs of preemption for one task, node by node."""
 
-    def __init__(self, session: Session, job: Job, task: Task, view: ClassView) -> None:
+    def __init__(self, session: Session, preemptor: Preemptor) -> None:
         self._session = session
-        self._queue = session.queue_of(job)
-        self._task = task
-        self._view = view
-        self._candidates: list[Candidate] = []
+        self._queue = session.queue_of(preemptor.job)
+        self._task = preemptor.task
+        self._view = preemptor.view
+        # By row: the victims that would be evicted there.
+        self._victims: dict[int, list[Task]] = {}
 
     def __len__(self) -> int:
         """The number of nodes where a dry run succeeded."""
-        return len(self._candidates)
+        return len(self._victims)
 
     def try_node(self, row: int, candidates: list[Task]) -> None:
         session, task = self._session, self._task
@@ -51,7 +41,7 @@ class DryRuns:
             return
         gone = self._reprieve(node, removed)
         if gone:
-            self._candidates.append(Candidate(row, tuple(gone)))
+            self._victims[row] = gone
 
     def _remove(self, node: SimulatedNode, victims: list[Task]) -> list[Task]:
         """Victims in the order of eviction until the task fits; none when a plugin fails."""
@@ -78,25 +68,20 @@ class DryRuns:
                 gone.append(victim)
         return gone
 
-    def best(self) -> Candidate | None:
-        """The candidate with the least harm: by highest priority, sum of priorities, count, start time, node."""
-        return min(self._candidates, key=self._harm, default=None)
+    def best(self) -> tuple[int, list[Task]] | None:
+        """The row where evictions do the least harm, and the victims there.
 
-    def _harm(self, candidate: Candidate) -> tuple[int, int, int, int, int]:
-        priorities = [victim.pod.priority for victim in candidate.victims]
-        highest = max(priorities)
-        started = min(
-            victim.pod.start_time_ns or self._session.now_ns
-            for victim in candidate.victims
-            if victim.pod.priority == highest
-        )
-        return (
-            priorities[0],
-            sum(priority + _LIFT for priority in priorities),
-            len(priorities),
-            -started,
-            candidate.row,
-        )
+        The least harm is decided by highest priority, sum of priorities, count, start time and row.
+        """
+        return min(self._victims.items(), key=self._harm, default=None)
+
+    def _harm(self, choice: tuple[int, list[Task]]) -> tuple[int, ...]:
+        row, victims = choice
+        priorities = [victim.pod.priority for victim in victims]
+        highest, now_ns = max(priorities), self._session.now_ns
+        started = min(v.pod.start_time_ns or now_ns for v in victims if v.pod.priority == highest)
+        total = sum(priority + _LIFT for priority in priorities)
+        return (priorities[0], total, len(priorities), -started, row)
 
 
 class SimulatedNode:

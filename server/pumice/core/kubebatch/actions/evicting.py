@@ -23,8 +23,7 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting.bounds import sums_of
-from pumice.core.session.evicting.candidates import EvictionReasons
+from pumice.core.session.evicting import EvictionReasons, Holdings
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Rows
 from pumice.core.session.orders import LiveHeap
@@ -190,10 +189,10 @@ class Evictions:
         """Rows where the running tasks of wanted jobs hold enough for the task."""
         session, evictable = self._session, self._session.cache.evictable
         evictable.sync()
-        chosen = [job is not None and wanted(job) for job in session.victim_jobs().jobs]
-        jobs = np.array(chosen, dtype=np.bool_)
-        sums = sums_of(session.table, evictable, jobs, running_only=True, best_effort_only=False)
-        return (sums.count > 0) & view.fits(sums.held)
+        chosen = [job is not None and wanted(job) for job in session.victim_jobs.get().jobs]
+        tasks = evictable.candidates(np.array(chosen, dtype=np.bool_), running_only=True)
+        holdings = Holdings(evictable, tasks, view.needs, np.zeros_like(session.table.future))
+        return holdings.rows() & holdings.sufficient_rows()
 
     def _by_score(self, task: Task, view: ClassView, allowed: Mask, wanted: Mask) -> Rows:
         """The wanted rows, best first; of equals the last one, as kube-batch sorted them.

@@ -30,8 +30,8 @@ OUT_OF_SYNC = "node(s) were out of sync"
 class KubeBatchAllocateAction:
     """Places task after task of a job until one fits nowhere; visits queues and jobs in order.
 
-    A job that is ready and has more tasks is visited again. Nothing is undone: the tasks of a job that does not become ready keep their resources until the
-    session ends.
+    A job that is ready and has more tasks is visited again. Nothing is undone: the tasks of a job
+    that does not become ready keep their resources until the session ends.
     """
 
     name: ClassVar[str] = "allocate"

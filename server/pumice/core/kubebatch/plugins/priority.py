@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from pumice.core.cache.tasks import Task
 from pumice.core.plugins.priority import PriorityPlugin
-from pumice.core.session.session import Session
 
 
 class KubeBatchPriorityPlugin(PriorityPlugin):
     """Orders by priority; a task never preempts tasks of its own job."""
-
-    def open(self, session: Session) -> None:
-        super().open(session)
-        # kube-batch asks no plugin which jobs are starving.
-        del session.hooks.job_starving[self.name]
 
     def _lower(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         others = [task for task in candidates if task.job_id != preemptor.job_id]

@@ -8,9 +8,9 @@ from pumice.core.model.group import Queue
 from pumice.core.model.resources import Number, Resources
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
-from pumice.core.session.hooks import PERMIT, EventHandler
+from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import SortKey
-from pumice.core.session.queues import QueueAccount, QueueAccounts
+from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 
 
@@ -43,19 +43,17 @@ class KubeBatchProportionPlugin(ProportionPlugin):
     """Divides the cluster among the queues that have jobs."""
 
     def open(self, session: Session) -> None:
-        self._session = session
-        for name in session.totals.queues():
-            self._queues[name] = KubeBatchAccount(
-                session.queues[name], session.totals.of(name), session.total
-            )
-        divide(session.total, list(self._queues.values()))
-        session.accounts = self._queues
-        hooks = session.hooks
-        hooks.queue_order[self.name] = SortKey(lambda queue: self._queues[queue.name].share)
-        hooks.overused[self.name] = self._overused
-        hooks.reclaimable[self.name] = self._above_deserved
-        self._accounts = QueueAccounts(session, self.name, self._queues)
-        hooks.handlers.append(EventHandler.counting(self._accounts.change))
+        super().open(session)
+        session.hooks.queue_order[self.name] = SortKey(lambda queue: self._queues[queue.name].share)
+
+    def _divided(self, session: Session) -> dict[str, QueueAccount]:
+        queues, totals = session.queues, session.totals
+        accounts: dict[str, QueueAccount] = {
+            name: KubeBatchAccount(queues[name], totals.of(name), session.total)
+            for name in totals.queues()
+        }
+        divide(session.total, list(accounts.values()))
+        return accounts
 
     def _overused(self, queue: Queue) -> bool:
         account = self._queues[queue.name]
@@ -69,7 +67,8 @@ class KubeBatchProportionPlugin(ProportionPlugin):
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
-            account = self._queues[self._session.jobs[task.job_id].queue]
+            account = self._accounts.of(task)
+            assert account is not None
             allocated = left.setdefault(account.name, account.allocated.clone())
             if is_less(allocated, task.request):
                 continue

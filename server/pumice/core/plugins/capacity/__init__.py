@@ -8,6 +8,7 @@ tree. Claimed devices have limits of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from typing import ClassVar
 
@@ -80,7 +81,7 @@ class CapacityPlugin:
             with_capacity=self._arguments.counts_device_capacity,
         )
         for account in self._queues.values() if self._quotas else ():
-            account.device_limit = self._quotas.limit_reached
+            account.device_limit = partial(self._quotas.limit_reached, account)
         # The server shows these.
         session.accounts = {**self._queues}
         levels = self._arguments.levels if self._is_tree else 0
@@ -150,10 +151,10 @@ class CapacityPlugin:
     # Ceilings.
 
     def _allocatable(self, queue: Queue, task: Task) -> bool:
-        if self._accounts.of_open(queue) is None or not self._has_room(queue, task, _ALLOCATED):
+        account = self._accounts.of_open(queue)
+        if account is None or not self._has_room(queue, task, _ALLOCATED):
             return False
-        account = self._accounts.of(task)
-        if account is not None and account.device_limit(account, task) is not None:
+        if account.device_limit(task) is not None:
             return False
         if self._gates is not None and task.wants_queue_admission:
             self._gates.add(queue.name, task)
@@ -163,7 +164,7 @@ class CapacityPlugin:
         if self._quotas and task.class_.spec.resource_claims:
             account = self._queues.get(queue.name)
             # The tasks of a class have different claims, so that only one of them can be checked.
-            is_full = account is not None and account.device_limit(account, task) is not None
+            is_full = account is not None and account.device_limit(task) is not None
             count = 0 if is_full else min(count, 1)
         return self._accounts.allowed_count(queue, task, count)
 

@@ -26,7 +26,7 @@ class CapacityAccount(QueueAccount):
         self.parent: CapacityAccount | None = None
         self.children: list[CapacityAccount] = []
         # Returns the first limit on claimed devices that a task would exceed.
-        self.device_limit: DeviceLimit = lambda _account, _task: None
+        self.device_limit: Callable[[Task], QueueLimit | None] = lambda _task: None
 
     @property
     def limit(self) -> Resources:
@@ -70,9 +70,6 @@ class CapacityAccount(QueueAccount):
         self.request.add(contribution.request)
         self.inqueue.add(contribution.inqueue)
         self.elastic.add(contribution.elastic)
-
-
-DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]
 
 
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:

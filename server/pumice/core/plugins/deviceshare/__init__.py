@@ -8,7 +8,7 @@ the device plugin of the node reads. Each kind of device has a module.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,31 +33,26 @@ from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.status import ALLOCATED, PIPELINED
 from pumice.core.plugins.deviceshare.card_states import LOCKED, CardStates, NodeLocks
-from pumice.core.plugins.deviceshare.cards import (
-    BINPACK,
-    IGNORED,
-    SPREAD,
-    DeviceKind,
-    NodeCards,
-    SeveralKinds,
-    Taken,
-    Usage,
-    with_shares,
-)
+from pumice.core.plugins.deviceshare.cards import BINPACK, SPREAD, DeviceKind
 from pumice.core.plugins.deviceshare.device_config import DeviceConfig, device_config
 from pumice.core.plugins.deviceshare.gpu_share import GpuShare
+from pumice.core.plugins.deviceshare.kinds import (
+    IGNORED,
+    CardsOfKinds,
+    DeviceKinds,
+    QuestionOfKinds,
+    TakenOfKinds,
+)
 from pumice.core.plugins.deviceshare.mindcluster import CORES as CHIP_CORES
 from pumice.core.plugins.deviceshare.mindcluster import MindClusterNpu
 from pumice.core.plugins.deviceshare.npu import HamiNpu
 from pumice.core.plugins.deviceshare.vgpu import VGpu
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Hooks, Rows, Scores
-from pumice.core.session.policies import KernelStates, PlainRule, StateRule
+from pumice.core.session.policies import PlainRule, StateRule
 from pumice.core.session.session import Session
 
 _TAKES = (ALLOCATED, PIPELINED)
-# MindCluster's points for a node.
-_POINTS = 8.0
 
 
 class LabelArguments(Arguments):
@@ -161,36 +156,32 @@ class DeviceSharePlugin:
         if not kinds:
             return
         self._is_on = True
-        kind: DeviceKind = SeveralKinds(kinds) if len(kinds) > 1 else kinds[0]
-        self._kind = kind
+        self._kinds = DeviceKinds(kinds)
         # What the pods of a class request, by class.
-        self._requests = Memo(kind.request_of)
+        self._requests = Memo(self._kinds.request_of)
         self._chips = next((own for own in kinds if isinstance(own, MindClusterNpu)), None)
         self._session = session
         self._table = session.table
         is_late = LATE_DEVICES in session.cache.settings.compat
-        read = _reader_of_late_devices(session, kind) if is_late else kind.read
+        read = _reader_of_late_devices(session, self._kinds) if is_late else self._kinds.read
         version = 0 if self._chips is None else data.version
         self._states = session.node_states(self.name, read, version)
         locks = tuple(sorted({own.lock for own in kinds if own.lock}))
         if self._arguments.locks and locks:
             self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
-        self._cards = CardStates(kind, self._states, session.table, weight, self._locks)
+        self._cards = CardStates(self._kinds, self._states, session.table, weight, self._locks)
         # The shares that tasks were given in this session, by uid.
-        self._given: dict[str, Taken] = {}
-        # The first of the tasks that are being placed together, and the cards of their rows before that.
-        self._accepted: tuple[str, dict[int, NodeCards | None]] = ("", {})
-        self._register(session.hooks, kind)
+        self._given: dict[str, TakenOfKinds] = {}
+        # The cards of the rows on which tasks are being placed together, before that.
+        self._accepted: dict[int, CardsOfKinds | None] = {}
+        self._register(session.hooks)
 
-    def _register(self, hooks: Hooks, kind: DeviceKind) -> None:
-        facet = kind.facet_of if kind.has_facets else None
-        kept = KernelStates(
-            self._cards.numbers_of, lambda *state: len(self._steps(*state)), self._steps
-        )
-        rest = (self._state, self._concerns, facet, kept)
+    def _register(self, hooks: Hooks) -> None:
+        facet = self._kinds.facet_of if self._kinds.has_facets else None
+        rest = (self._concerns, self._cards.numbers_of, self._steps, facet)
         hooks.row_predicate[self.name] = StateRule(self._refusals, *rest)
-        if self._weight > 0 and kind.has_scores:
+        if self._weight > 0 and self._kinds.has_scores:
             hooks.row_score[self.name] = StateRule(self._scores, *rest)
         if self._weight > 0 and self._chips is not None:
             hooks.task_batch_score[self.name] = self._batch_scores
@@ -219,21 +210,22 @@ class DeviceSharePlugin:
     def _concerns(self, class_: TaskClass) -> bool:
         return self._requests[class_] is not None
 
-    def _question(self, task: Task, row: int) -> tuple[Hashable, Hashable, frozenset[int]]:
-        facet = self._kind.facet_of(task)
-        return (self._requests[task.class_], facet, self._cards.blocked(facet, row))
+    def _question(self, task: Task, row: int) -> QuestionOfKinds:
+        facet = self._kinds.facet_of(task)
+        return (self._request(task.class_), facet, self._cards.blocked(facet, row))
+
+    def _request(self, class_: TaskClass) -> tuple[Any, ...]:
+        request = self._requests[class_]
+        assert request is not None
+        return request
 
     # Predicates and scores.
 
-    def _state(self, row: int, facet: Hashable) -> Hashable:
-        number = self._cards.number(row)
-        return number if facet is None else (number, self._cards.blocked(facet, row))
-
     def _refusals(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> tuple[Refusal, ...]:
-        request = self._requests[class_]
+        request = self._request(class_)
         fits, _ = self._cards.evaluate(rows, request, facet)
-        reason = self._kind.asked(request).reason
-        never = not self._kind.is_possible(request, facet)
+        reason = self._kinds.asked(request).reason
+        never = not self._kinds.is_possible(request, facet)
         if self._locks is None:
             return (Refusal(reason, ~fits, unresolvable=never),)
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
@@ -244,32 +236,21 @@ class DeviceSharePlugin:
         )
 
     def _scores(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> Scores:
-        _, scores = self._cards.evaluate(rows, self._requests[class_], facet)
+        _, scores = self._cards.evaluate(rows, self._request(class_), facet)
         return scores
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
-        return self._cards.steps[number, self._requests[class_], count]
+        return self._cards.steps[number, self._request(class_), count]
 
     def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
-        """MindCluster's scores, for the node with the fewest idle cores that gives the preferred template.
-
-        Nodes before it, which give a smaller template, get fewer points.
-        """
+        """MindCluster's scores; None: the pod shares no chip, or a candidate has no cards."""
         assert self._chips is not None
-        request = self._chips.request_of(task.class_)
         column = self._table.column_of(CHIP_CORES)
-        if request is None or column is None or any(self._states.of(r) is None for r in rows):
+        if column is None or any(self._states.of(row) is None for row in rows):
             return None
-        scores = np.zeros(len(rows))
         entries = [self._table.rows[row] for row in rows.tolist()]
-        idle = self._table.idle[column, rows]
-        order = sorted(range(len(entries)), key=lambda i: (idle[i], entries[i].name))
-        smaller = {i for i in order if self._chips.is_smaller(entries[i], task, request)}
-        for index in order:
-            scores[index] = _POINTS if index in smaller or not smaller else 2 * _POINTS
-            if index not in smaller:
-                break
-        return scores * self._weight
+        points = self._chips.points(task, entries, self._table.idle[column, rows].tolist())
+        return None if points is None else np.array(points) * self._weight
 
     # Placements.
 
@@ -278,71 +259,60 @@ class DeviceSharePlugin:
         # A pod whose eviction was undone still has its cards.
         if row is None or task.status not in _TAKES or not self._concerns(task.class_):
             return None
-        if self._states.of(row) is IGNORED:
+        cards = self._states.of(row)
+        if cards == IGNORED:
             return None
-        question = self._question(task, row)
         number = self._cards.number(row, now=task.status is ALLOCATED)
-        taken = self._cards.taken[number, question]
-        if taken is None:
-            return self._kind.asked(self._requests[task.class_]).reason
-        self._give(task, row, taken)
+        taken = self._cards.answers[number, self._question(task, row)]
+        if cards is None or taken is None:
+            return self._kinds.asked(self._request(task.class_)).reason
+        self._give(task, row, cards, taken)
         return None
 
-    def _give(self, task: Task, row: int, taken: Taken) -> None:
-        cards = self._states.of(row)
-        assert cards is not None
+    def _give(self, task: Task, row: int, cards: CardsOfKinds, taken: TakenOfKinds) -> None:
         self._given[task.uid] = taken
-        said = self._kind.annotations(task, cards, taken, self._session.now_ns)
+        said = self._kinds.annotations(task, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
         if self._locks is not None and task.status is ALLOCATED:
             self._locks.reserve(row, task.uid)
-            asked = self._kind.asked(self._requests[task.class_])
+            asked = self._kinds.asked(self._request(task.class_))
             if asked.lock:
                 device = SharedDevice(asked.name, asked.lock)
                 self._session.outbox.attach_device(task, device)
-        if isinstance(self._kind, VGpu):
-            self._states.update(row, self._kind.with_pod(cards, task, taken))
+        # With MindCluster, the usage also depends on what the device plugin has done for the pod.
+        if self._chips is None:
+            self._states.update(row, self._kinds.with_pod(cards, taken))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether ``_allocated`` will find the same cards as the predicate did for these rows."""
         if not self._concerns(tasks[0].class_):
             return True
-        known = {row: self._states.of(row) for row in rows}
-        self._accepted = (tasks[0].uid, known)
-        return not any(self._cards.is_freed(row) for row in known)
+        self._accepted = {row: self._states.of(row) for row in rows}
+        return not any(self._cards.is_freed(row) for row in self._accepted)
 
     def _allocated_many(self, tasks: list[Task]) -> None:
         if not self._concerns(tasks[0].class_):
             return
-        first, known = self._accepted
-        if first == tasks[0].uid:
-            # The tasks have no cards yet, so that the cards in use are the same as before.
-            for row, cards in known.items():
-                self._states.update(row, cards)
+        # The tasks have no cards yet, so that the cards in use are the same as before.
+        for row, cards in self._accepted.items():
+            self._states.update(row, cards)
         for task in tasks:
             self._allocated(task)
 
     def _deallocated(self, task: Task) -> None:
         taken = self._given.pop(task.uid, None)
         row = self._table.row_of(task.node_name)
-        if self._locks is not None and taken is not None and row is not None:
+        if taken is None or row is None:
+            return
+        if self._locks is not None:
             self._locks.unreserve(row, task.uid)
             self._session.outbox.attach_device(task, None)
-        if taken is None or row is None or not isinstance(self._kind, VGpu):
-            return
-        # Volcano reads the shares that it frees from the pod's annotations. A pod that is not bound
-        # has none, so that its shares count until the session ends.
-        cards = self._states.of(row)
-        if cards is not None:
-            before = self._cards.kept.get(row) or (Usage(),) * len(cards.names)
-            shares = [share for container in taken.shares for share in container]
-            self._cards.kept[row] = with_shares(before, shares)
-            self._table.touch(row)
+        self._cards.keep(row, taken)
 
 
 def _reader_of_late_devices(
-    session: Session, kind: DeviceKind
-) -> Callable[[NodeEntry], NodeCards | None]:
+    session: Session, kinds: DeviceKinds
+) -> Callable[[NodeEntry], CardsOfKinds | None]:
     """Reads the cards of nodes that were updated since the first session; others are ignored.
 
     Volcano notices in its first session that the plugin is on, and reads the devices of a node only
@@ -351,12 +321,12 @@ def _reader_of_late_devices(
     states = session.cache.node_states
     if states.first_nodes is None:
         rows = session.table.rows
-        states.first_nodes = {entry.name: entry.node for entry in rows if entry.node is not None}
+        states.first_nodes = {entry.name: entry.known_node for entry in rows}
     first = states.first_nodes
 
-    def read(entry: NodeEntry) -> NodeCards | None:
+    def read(entry: NodeEntry) -> CardsOfKinds | None:
         if entry.node is first.get(entry.name):
             return IGNORED
-        return kind.read(entry)
+        return kinds.read(entry)
 
     return read

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 
@@ -18,55 +19,51 @@ from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.memo import Memo
 from pumice.core.model.status import BINDING
-from pumice.core.plugins.deviceshare.cards import (
+from pumice.core.plugins.deviceshare.cards import State, Usage, with_shares
+from pumice.core.plugins.deviceshare.kinds import (
     IGNORED,
-    DeviceKind,
-    NodeCards,
-    Question,
-    State,
-    Taken,
-    Usage,
+    Blocked,
+    CardsOfKinds,
+    DeviceKinds,
+    QuestionOfKinds,
+    StateOfKinds,
+    TakenOfKinds,
 )
 from pumice.core.session.feasibility.rows import NodeRows
 
-_NONE: frozenset[int] = frozenset()
 LOCKED = "node has been locked within 5 minutes"
 _LOCK_NS = 5 * 60 * 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The number of the state of nodes without cards.
 NO_CARDS = 0
-_NOTHING = Taken((), (), 0.0)
 
 _Evaluated = tuple[Mask, Floats]
 
 
-class CardStates(StateNumbers[State | None]):
-    """The states of all nodes in one session, and the results of a device kind for them."""
+class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds | None]):
+    """The states of all nodes in one session, and the results for them."""
 
     def __init__(
         self,
-        kind: DeviceKind,
-        states: NodeStates[NodeCards | None],
+        kinds: DeviceKinds,
+        states: NodeStates[CardsOfKinds | None],
         table: NodeTable,
         weight: float,
         locks: NodeLocks | None,
     ) -> None:
-        self._kind = kind
+        self._kinds = kinds
         self._locks = locks
         self._weight = weight
         self._states = states
         super().__init__(table)
         assert self._number_of(None) == NO_CARDS
-        # By state and question: the shares that a pod gets; and its weighted score with the state
-        # after it, or None where it does not fit.
-        self.taken, self._nexts = Memo(self._take), Memo(self._next)
         # By state, request and count: the weighted scores of the first, second … pod, as far as they
         # fit.
         self.steps = Memo(self._find_steps)
         # The last result: the predicate and the score ask for the same rows.
         self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
-        # By row: usage that Volcano does not free before the session ends.
-        self.kept: dict[int, tuple[Usage, ...]] = {}
+        # By row and number of the kind: usage that Volcano does not free before the session ends.
+        self.kept: dict[int, dict[int, tuple[Usage, ...]]] = {}
 
     def number(self, row: int, *, now: bool = False) -> int:
         """The state of a node; a locked node has no cards.
@@ -76,62 +73,83 @@ class CardStates(StateNumbers[State | None]):
         cards = self._states.of(row)
         if cards is None or (self._locks is not None and self._locks.holds(row)):
             return NO_CARDS
-        usage, kept = cards.all_usage if now else cards.usage, self.kept.get(row)
-        if kept is not None and len(kept) == len(usage):
-            usage = tuple(map(_sum, usage, kept))
-        return self._number_of((cards.shape, usage))
+        state: list[State | None] = [
+            None if own is None else (own.shape, own.all_usage if now else own.usage)
+            for own in cards
+        ]
+        for place, kept in self.kept[row].items() if row in self.kept else ():
+            own = state[place]
+            if own is not None and len(kept) == len(own[1]):
+                state[place] = (own[0], tuple(map(_sum, own[1], kept)))
+        return self._number_of(tuple(state))
 
-    def blocked(self, facet: Hashable, row: int) -> frozenset[int]:
+    def keep(self, row: int, taken: TakenOfKinds) -> None:
+        """Keeps the shares of an undone placement in use, for the kinds that do so."""
+        for place, (kind, own) in enumerate(zip(self._kinds.kinds, taken, strict=False)):
+            if kind.keeps_undone and own is not None:
+                kept = self.kept.setdefault(row, {})
+                before = kept.get(place) or (Usage(),) * len(own.usage)
+                kept[place] = with_shares(before, own.all_shares())
+                self._table.touch(row)
+
+    def blocked(self, facet: Hashable, row: int) -> Blocked | None:
+        """The cards of a node that a pod with this facet cannot get."""
         cards = None if facet is None else self._states.of(row)
-        return _NONE if cards is None else self._kind.blocked(facet, cards)
+        return None if cards is None else self._kinds.blocked(facet, cards, self._table.rows[row])
 
-    def _take(self, key: tuple[int, Question]) -> Taken | None:
-        number, question = key
-        state = self._values[number]
+    def _answer(self, state: StateOfKinds | None, question: QuestionOfKinds) -> TakenOfKinds | None:
+        """The shares that a pod gets; None: it does not fit."""
         if state is None:
             return None
-        return _NOTHING if state[0] is IGNORED.shape else self._kind.take(state, question)
+        # A node whose devices are ignored has a state without kinds.
+        return self._kinds.take(state, question) if state else ()
 
-    def _next(self, key: tuple[int, Question]) -> tuple[float, int] | None:
-        taken, state = self.taken[key], self._values[key[0]]
-        if taken is None or state is None:
+    def _next(self, number: int, answer: TakenOfKinds | None) -> int | None:
+        state = self._values[number]
+        if answer is None or state is None:
             return None
         # With locks, a node serves one pod at a time.
-        is_locked = self._locks is not None
-        after = NO_CARDS if is_locked else self._number_of((state[0], taken.usage))
-        return self._weighted(taken), after
+        if self._locks is not None:
+            return NO_CARDS
+        return self._number_of(
+            tuple(
+                own if its is None or own is None else (own[0], its.usage)
+                for own, its in zip(state, answer, strict=True)
+            )
+        )
 
-    def _weighted(self, taken: Taken | None) -> float:
-        return 0.0 if taken is None else math.floor(taken.score + 0.5) * self._weight
+    def _weighted(self, taken: TakenOfKinds | None) -> float:
+        if taken is None:
+            return 0.0
+        score = sum((own.score for own in taken if own is not None), 0.0)
+        return math.floor(score + 0.5) * self._weight
 
     def is_freed(self, row: int) -> bool:
         """Whether pods that are being deleted use cards of the node."""
-        cards = self._states.of(row)
-        return cards is not None and cards.all_usage != cards.usage
+        cards = self._states.of(row) or IGNORED
+        return any(own is not None and own.all_usage != own.usage for own in cards)
 
     # Over rows.
 
-    def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
+    def evaluate(self, rows: NodeRows, request: tuple[Any, ...], facet: Any) -> _Evaluated:
         """The rows where a pod fits, and its weighted scores there."""
         last = self._last
         if last is not None and last[0] is rows and last[1:3] == (request, facet):
             return last[3]
         if facet is None:
-            found = self._by_state(rows, (request, None, _NONE))
+            found = self._by_state(rows, (request, None, None))
         else:
             found = self._by_row(rows, request, facet)
         self._last = (rows, request, facet, found)
         return found
 
-    def _by_state(self, rows: NodeRows, question: Question) -> _Evaluated:
-        numbers = self._numbers_ahead(
-            rows.index, rows.ahead, lambda number, count: self._after(number, question, count)
-        )
+    def _by_state(self, rows: NodeRows, question: QuestionOfKinds) -> _Evaluated:
+        numbers = self.numbers_ahead(rows.index, rows.ahead, question)
         distinct, where = np.unique(numbers, return_inverse=True)
-        fits, scores = self._judge([self.taken[n, question] for n in distinct.tolist()])
+        fits, scores = self._judge([self.answers[n, question] for n in distinct.tolist()])
         return fits[where], scores[where]
 
-    def _by_row(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
+    def _by_row(self, rows: NodeRows, request: tuple[Any, ...], facet: Any) -> _Evaluated:
         """The same where some cards of each node are blocked."""
         numbers = self._follow()
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
@@ -140,27 +158,20 @@ class CardStates(StateNumbers[State | None]):
         for row, count in zip(where, ahead, strict=True):
             question = (request, facet, self.blocked(facet, row))
             number = self._after(int(numbers[row]), question, count)
-            taken.append(self.taken[number, question])
+            taken.append(self.answers[number, question])
         return self._judge(taken)
 
-    def _judge(self, taken: list[Taken | None]) -> _Evaluated:
+    def _judge(self, taken: list[TakenOfKinds | None]) -> _Evaluated:
         fits = np.array([each is not None for each in taken], dtype=np.bool_)
         return fits, np.array([self._weighted(each) for each in taken], dtype=np.float64)
 
-    def _after(self, number: int, question: Question, count: int) -> int:
-        """The state after ``count`` more pods; NO_CARDS where they do not fit."""
-        for _ in range(count):
-            found = self._nexts[number, question]
-            number = NO_CARDS if found is None else found[1]
-        return number
-
-    def _find_steps(self, key: tuple[int, Hashable, int]) -> tuple[float, ...]:
+    def _find_steps(self, key: tuple[int, tuple[Any, ...], int]) -> tuple[float, ...]:
         number, request, count = key
-        question: Question = (request, None, _NONE)
+        question = (request, None, None)
         scores: list[float] = []
-        while len(scores) < count and (found := self._nexts[number, question]) is not None:
-            scores.append(found[0])
-            number = found[1]
+        while len(scores) < count and (after := self._nexts[number, question]) is not None:
+            scores.append(self._weighted(self.answers[number, question]))
+            number = after
         return tuple(scores)
 
 
@@ -195,8 +206,7 @@ class NodeLocks:
         if row in self._taken:
             return True
         entry = self._table.rows[row]
-        said = {} if entry.node is None else entry.node.annotations
-        for text in filter(None, map(said.get, self._names)):
+        for text in filter(None, map(entry.known_node.annotations.get, self._names)):
             end = _end_ns(text)
             if end is None or end > self._now_ns:
                 self.ends[row] = self._now_ns + _LOCK_NS if end is None else end

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -20,6 +20,9 @@ BINPACK, SPREAD = "binpack", "spread"
 
 
 Annotations = Mapping[str, str]
+# The names of a node's cards, with their positions.
+Places = Mapping[str, int]
+C = TypeVar("C")
 
 
 class Usage(NamedTuple):
@@ -63,21 +66,14 @@ class Taken(NamedTuple):
     shares: tuple[tuple[Share, ...], ...]
     usage: tuple[Usage, ...]
     score: float
-    # With several kinds of devices: the shares of each kind.
-    of_kinds: tuple[Taken | None, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class Tenant:
-    """A pod on a card: the values that decide which other pods may share the card."""
-
-    group: str
-    rules: tuple[int, ...]
+    def all_shares(self) -> list[Share]:
+        return [share for container in self.shares for share in container]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """The cards of a node, and their usage."""
+    """The cards of one kind that a node has, and their usage."""
 
     # Equal for nodes with equal cards; it does not contain their names.
     shape: Any
@@ -85,14 +81,14 @@ class NodeCards:
     # Without pods that are being deleted, and with them.
     usage: tuple[Usage, ...]
     all_usage: tuple[Usage, ...]
-    # By card.
-    tenants: tuple[tuple[Tenant, ...], ...] = ()
-    # With several kinds of devices: the node's cards of each kind.
-    of_kinds: tuple[NodeCards | None, ...] = ()
 
-
-# The cards of a node whose devices are ignored: pods are placed there as if they shared none.
-IGNORED = NodeCards("ignored", (), (), ())
+    def plus(self, taken: Taken) -> NodeCards:
+        """The cards with a further pod on them."""
+        shares = taken.all_shares()
+        usage = with_shares(self.usage, shares)
+        is_same = self.all_usage is self.usage
+        all_usage = usage if is_same else with_shares(self.all_usage, shares)
+        return NodeCards(self.shape, self.names, usage, all_usage)
 
 
 class DeviceKind(ABC):
@@ -105,10 +101,8 @@ class DeviceKind(ABC):
     # Whether nodes are scored, and whether the choice depends on more than the class.
     has_scores = False
     has_facets = False
-
-    def asked(self, request: Any) -> DeviceKind:
-        """The kind that a request is for; of several, the first."""
-        return self
+    # Whether the shares of a placement that is undone count until the session ends.
+    keeps_undone = False
 
     def is_possible(self, request: Any, facet: Any) -> bool:
         """Whether an idle card could serve the request."""
@@ -123,12 +117,30 @@ class DeviceKind(ABC):
         return None
 
     @abstractmethod
-    def read(self, entry: NodeEntry) -> NodeCards | None:
-        """The cards of a node with the usage of its pods; None: it has none, or they cannot be read."""
+    def cards_of(self, entry: NodeEntry) -> tuple[Any, tuple[str, ...]] | None:
+        """The shape and the names of a node's cards; None: it has none, or they cannot be read."""
 
-    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
+    @abstractmethod
+    def shares_of(self, task: Task, shape: Any, places: Places) -> Iterable[Share]:
+        """The shares of a pod on a node, by its annotations."""
+
+    def read(self, entry: NodeEntry) -> NodeCards | None:
+        """The cards of a node with the usage of its pods; None: as for ``cards_of``."""
+        found = self.cards_of(entry)
+        if found is None:
+            return None
+        shape, names = found
+        places = positions(names)
+        staying, leaving = list[Share](), list[Share]()
+        for task in entry.tasks.values():
+            shares = leaving if task.status is RELEASING else staying
+            shares.extend(self.shares_of(task, shape, places))
+        usage = with_shares((Usage(),) * len(names), staying)
+        return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
+
+    def blocked(self, facet: Any, cards: NodeCards, entry: NodeEntry) -> frozenset[int]:
         """The indexes of the cards that a task cannot get, even if they are free."""
-        return frozenset()
+        return NO_CARD
 
     @abstractmethod
     def take(self, state: State, question: Question) -> Taken | None:
@@ -139,18 +151,19 @@ class DeviceKind(ABC):
         """The annotations for a pod that is being placed."""
 
 
-def cards_with_use(
-    entry: NodeEntry,
-    shape: Hashable,
-    names: tuple[str, ...],
-    shares_of: Callable[[Task], Iterable[Share]],
-) -> NodeCards:
-    """The cards of a node with the shares of its pods."""
-    staying, leaving = list[Share](), list[Share]()
-    for task in entry.tasks.values():
-        (leaving if task.status is RELEASING else staying).extend(shares_of(task))
-    usage = with_shares((Usage(),) * len(names), staying)
-    return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
+NO_CARD: frozenset[int] = frozenset()
+
+
+def positions(names: Sequence[str]) -> Places:
+    return {name: place for place, name in enumerate(names)}
+
+
+def named_cards(named: Sequence[tuple[str, C]]) -> tuple[tuple[C, ...], tuple[str, ...]] | None:
+    """Cards and names; None: there are no cards, too many, or two with the same name."""
+    cards = dict(named)
+    if not named or len(cards) != len(named) or len(named) > MOST_CARDS:
+        return None
+    return tuple(cards.values()), tuple(cards)
 
 
 def with_shares(usage: tuple[Usage, ...], shares: Iterable[Share]) -> tuple[Usage, ...]:
@@ -178,84 +191,3 @@ def plain_ints(text: str) -> list[int] | None:
     numbers = [plain_int(part) for part in text.split(",")] if text else []
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else None
-
-
-class SeveralKinds(DeviceKind):
-    """Several kinds as one. Requests, facets and shapes are tuples with a value of each kind."""
-
-    has_scores = True
-    has_facets = True
-
-    def __init__(self, kinds: Sequence[DeviceKind]) -> None:
-        self._kinds = kinds
-        self.name, self.lock, self.reason = kinds[0].name, kinds[0].lock, kinds[0].reason
-
-    def asked(self, request: Any) -> DeviceKind:
-        return next(kind for kind, own in zip(self._kinds, request, strict=True) if own is not None)
-
-    def request_of(self, class_: TaskClass) -> Hashable | None:
-        found = tuple(kind.request_of(class_) for kind in self._kinds)
-        return None if all(own is None for own in found) else found
-
-    def facet_of(self, task: Task) -> Hashable:
-        found = tuple(kind.facet_of(task) for kind in self._kinds)
-        return None if all(own is None for own in found) else found
-
-    def is_possible(self, request: Any, facet: Any) -> bool:
-        each = zip(self._kinds, self._each(request), self._each(facet), strict=True)
-        return all(own is None or kind.is_possible(own, its_facet) for kind, own, its_facet in each)
-
-    def _each(self, value: Hashable) -> tuple[Hashable, ...]:
-        return value if isinstance(value, tuple) else (None,) * len(self._kinds)
-
-    def read(self, entry: NodeEntry) -> NodeCards | None:
-        found = [kind.read(entry) for kind in self._kinds]
-        known = [cards for cards in found if cards is not None]
-        if not known:
-            return None
-        return NodeCards(
-            tuple(None if cards is None else (cards.shape, len(cards.names)) for cards in found),
-            tuple(name for cards in known for name in cards.names),
-            tuple(used for cards in known for used in cards.usage),
-            tuple(used for cards in known for used in cards.all_usage),
-            of_kinds=tuple(found),
-        )
-
-    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
-        found, start = set[int](), 0
-        for kind, own, facet_ in zip(self._kinds, cards.of_kinds, self._each(facet), strict=True):
-            if own is not None:
-                blocked = () if facet_ is None else kind.blocked(facet_, own)
-                found.update(start + index for index in blocked)
-                start += len(own.names)
-        return frozenset(found)
-
-    def take(self, state: State, question: Question) -> Taken | None:
-        (shapes, usage), (request, facet, blocked) = state, question
-        requests, facets = self._each(request), self._each(facet)
-        of_kinds: list[Taken | None] = []
-        after, shares, score, stop = list(usage), list[tuple[Share, ...]](), 0.0, 0
-        for kind, shape, asked, own in zip(self._kinds, shapes, requests, facets, strict=True):
-            start, stop = stop, stop + (0 if shape is None else shape[1])
-            taken = None
-            if asked is not None:
-                out = frozenset(index - start for index in blocked if start <= index < stop)
-                if shape is not None:
-                    taken = kind.take((shape[0], usage[start:stop]), (asked, own, out))
-                if taken is None:
-                    return None
-                after[start:stop] = taken.usage
-                shares += [
-                    tuple(share._replace(card=start + share.card) for share in container)
-                    for container in taken.shares
-                ]
-                score += taken.score
-            of_kinds.append(taken)
-        return Taken(tuple(shares), tuple(after), score, tuple(of_kinds))
-
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        said: dict[str, str] = {}
-        for kind, own, its in zip(self._kinds, cards.of_kinds, taken.of_kinds, strict=True):
-            if own is not None and its is not None:
-                said |= kind.annotations(task, own, its, now_ns)
-        return said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -14,11 +13,11 @@ from pumice.core.plugins.deviceshare.cards import (
     Annotations,
     DeviceKind,
     NodeCards,
+    Places,
     Question,
     Share,
     State,
     Taken,
-    cards_with_use,
     plain_int,
     plain_ints,
     with_shares,
@@ -31,16 +30,12 @@ PREDICATE_TIME = "volcano.sh/predicate-time"
 UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The numbers of the healthy cards, and the memory of each card."""
-
-    cards: tuple[int, ...]
-    memory: int
-
-
 class GpuShare(DeviceKind):
-    """Shares a card by memory, or gives out whole cards by number."""
+    """Shares a card by memory, or gives out whole cards by number.
+
+    The shape of a node's cards is the memory of each, and their names are the numbers of the healthy
+    ones.
+    """
 
     name = "GpuShare"
     lock = "gpu"
@@ -65,27 +60,31 @@ class GpuShare(DeviceKind):
                 total += limit
         return max(total, largest)
 
-    def read(self, entry: NodeEntry) -> NodeCards | None:
-        shape = _read_shape(entry)
-        if shape is None:
+    def cards_of(self, entry: NodeEntry) -> tuple[int, tuple[str, ...]] | None:
+        """None: the node does not report the memory and number of its cards."""
+        node, capacity = entry.known_node, dict(entry.known_node.capacity)
+        if MEMORY not in capacity or NUMBER not in capacity:
             return None
-        places = {card: index for index, card in enumerate(shape.cards)}
+        count = whole_units(capacity[NUMBER])
+        if not 0 < count <= MOST_CARDS:
+            return None
+        broken = {plain_int(text) for text in node.annotations.get(UNHEALTHY, "").split(",")}
+        healthy = tuple(str(card) for card in range(count) if card not in broken)
+        return whole_units(capacity[MEMORY]) // count, healthy
 
-        def shares_of(task: Task) -> list[Share]:
-            demand = self._demand(task.class_.spec.containers)
-            if not demand:
-                return []
-            numbers = sorted(set(plain_ints(task.annotations.get(INDEX, "")) or ()))
-            memory = demand if self._by_memory else 0
-            return [Share(places[number], memory, 0) for number in numbers if number in places]
-
-        return cards_with_use(entry, shape, tuple(map(str, shape.cards)), shares_of)
+    def shares_of(self, task: Task, _memory: int, places: Places) -> list[Share]:
+        demand = self._demand(task.class_.spec.containers)
+        if not demand:
+            return []
+        numbers = sorted(set(plain_ints(task.annotations.get(INDEX, "")) or ()))
+        memory = demand if self._by_memory else 0
+        return [Share(places[str(n)], memory, 0) for n in numbers if str(n) in places]
 
     def take(self, state: State, question: Question) -> Taken | None:
-        (shape, usage), (request, _, _) = state, question
+        (card_memory, usage), (request, _, _) = state, question
         if self._by_memory:
             memory, count = request, 1
-            fits = [i for i, used in enumerate(usage) if shape.memory - used.memory >= memory]
+            fits = [i for i, used in enumerate(usage) if card_memory - used.memory >= memory]
         else:
             memory, count = 0, request
             # Volcano takes any idle cards; pumice takes the first ones.
@@ -98,18 +97,3 @@ class GpuShare(DeviceKind):
     def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
         numbers = ",".join(cards.names[share.card] for share in taken.shares[0])
         return {INDEX: numbers, PREDICATE_TIME: str(now_ns)}
-
-
-def _read_shape(entry: NodeEntry) -> _Shape | None:
-    """The cards of a node; None: it does not report their memory and number."""
-    if entry.node is None:
-        return None
-    capacity = dict(entry.node.capacity)
-    if MEMORY not in capacity or NUMBER not in capacity:
-        return None
-    count = whole_units(capacity[NUMBER])
-    if not 0 < count <= MOST_CARDS:
-        return None
-    broken = {plain_int(text) for text in entry.node.annotations.get(UNHEALTHY, "").split(",")}
-    healthy = tuple(card for card in range(count) if card not in broken)
-    return _Shape(healthy, whole_units(capacity[MEMORY]) // count)

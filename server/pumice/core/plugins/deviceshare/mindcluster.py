@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,12 +16,12 @@ from pumice.core.plugins.deviceshare.cards import (
     Annotations,
     DeviceKind,
     NodeCards,
+    Places,
     Question,
     Share,
     State,
     Taken,
     Usage,
-    cards_with_use,
     plain_int,
     plain_ints,
     with_shares,
@@ -34,6 +34,7 @@ _CHIPS = f"huawei.com/{_CHIP}"
 # The prefix of the names of nodes, in the data that the adapter reports.
 NODE_DATA = "npu/"
 _NODE_STATUS, _PRE_SEPARATE = "NodeStatus", "PreSeparate"
+_POINTS = 8.0
 # The AI cpus of a chip, by its AI cores.
 _CPUS = {8: 7, 10: 7}
 # By the number of groups on a chip: templates with this many cores or more do not fit.
@@ -107,25 +108,35 @@ class MindClusterNpu(DeviceKind):
         """Volcano does not evict pods for these chips."""
         return False
 
-    def read(self, entry: NodeEntry) -> NodeCards | None:
+    def cards_of(self, entry: NodeEntry) -> tuple[_Shape, tuple[str, ...]] | None:
         shape = _shape_of(entry)
         chips = self._chips(entry)
         if shape is None or not chips:
             return None
-        names = tuple(str(chip) for chip in sorted(chips))
-        places = {name: place for place, name in enumerate(names)}
-        return cards_with_use(
-            entry, shape, names, lambda task: list(_shares_of(task, places, shape))
-        )
+        return shape, tuple(str(chip) for chip in sorted(chips))
+
+    def shares_of(self, task: Task, shape: _Shape, places: Places) -> Iterator[Share]:
+        chips, name = _chips_of(task.annotations.get(CORES, ""))
+        # Without a known template, the share is a whole chip.
+        template = _TEMPLATES.get(name) or Template(name, shape.cores, shape.cpus)
+        real = task.annotations.get(_REAL, "")
+        group = real.rpartition("_")[2] if "_" in real else ""
+        if not real:
+            group = _ASKED if CORES in task.pod.annotations else _PLACED
+        for chip in chips:
+            place = places.get(str(chip))
+            if place is not None:
+                part = f"{name}/{group}"
+                yield Share(place, template.cpus, template.cores, part, template.cpus)
 
     def _chips(self, entry: NodeEntry) -> set[int]:
         """The numbers of the chips that can be used; none where nothing is known of the node."""
         known = self._data.get(f"{NODE_DATA}{entry.name}")
-        if entry.node is None or _CHIPS not in known or known.get(_NODE_STATUS) == _PRE_SEPARATE:
+        if _CHIPS not in known or known.get(_NODE_STATUS) == _PRE_SEPARATE:
             return set()
         listed = _numbers(known.get(_CHIPS))
         if self._keeps_free_chips:
-            listed = _base_chips(entry.node.annotations.get("baseDeviceInfos", "")) or listed
+            listed = _base_chips(entry.known_node.annotations.get("baseDeviceInfos", "")) or listed
             for task in entry.tasks.values():
                 listed -= _numbers(task.annotations.get(_CHIPS))
             listed -= _numbers(known.get(f"{_CHIPS}-Recovering"))
@@ -152,7 +163,26 @@ class MindClusterNpu(DeviceKind):
             template = _TEMPLATES.get(_SMALLER.get(template.name, ""))
         return None
 
-    def is_smaller(self, entry: NodeEntry, task: Task, request: int) -> bool:
+    def points(
+        self, task: Task, entries: Sequence[NodeEntry], idle_cores: Sequence[float]
+    ) -> list[float] | None:
+        """Points for the node with the fewest idle cores that gives the preferred template.
+
+        Nodes before it, which give a smaller template, get fewer points. None: the pod shares no chip.
+        """
+        request = self.request_of(task.class_)
+        if request is None:
+            return None
+        order = sorted(range(len(entries)), key=lambda i: (idle_cores[i], entries[i].name))
+        smaller = {i for i in order if self._is_smaller(entries[i], task, request)}
+        points = [0.0] * len(entries)
+        for index in order:
+            points[index] = _POINTS if index in smaller or not smaller else 2 * _POINTS
+            if index not in smaller:
+                break
+        return points
+
+    def _is_smaller(self, entry: NodeEntry, task: Task, request: int) -> bool:
         """Whether the pod would get a smaller template on a node than it prefers."""
         facet = self.facet_of(task)
         template = _template(request, "null", high=True)
@@ -224,8 +254,8 @@ def _unserved(usage: tuple[Usage, ...]) -> set[str]:
 
 def _shape_of(entry: NodeEntry) -> _Shape | None:
     """The chips of a node by its labels and capacity; None: it has none of this kind."""
-    node = entry.node
-    if node is None or node.labels.get("accelerator", "").split("-")[1:2] != [_CHIP]:
+    node = entry.known_node
+    if node.labels.get("accelerator", "").split("-")[1:2] != [_CHIP]:
         return None
     fields = node.labels.get("servertype", "").split("-")
     cores = plain_int(fields[1]) if len(fields) > 1 else None
@@ -234,21 +264,6 @@ def _shape_of(entry: NodeEntry) -> _Shape | None:
         return None
     has_name = "node.kubernetes.io/npu.chip.name" in node.labels
     return _Shape(cores, _CPUS[cores]) if has_name else None
-
-
-def _shares_of(task: Task, places: Mapping[str, int], shape: _Shape) -> Iterator[Share]:
-    chips, name = _chips_of(task.annotations.get(CORES, ""))
-    # Without a known template, the share is a whole chip.
-    template = _TEMPLATES.get(name) or Template(name, shape.cores, shape.cpus)
-    real = task.annotations.get(_REAL, "")
-    group = real.rpartition("_")[2] if "_" in real else ""
-    if not real:
-        group = _ASKED if CORES in task.pod.annotations else _PLACED
-    for chip in chips:
-        place = places.get(str(chip))
-        if place is not None:
-            part = f"{name}/{group}"
-            yield Share(place, template.cpus, template.cores, part, template.cpus)
 
 
 def _chips_of(text: str) -> tuple[list[int], str]:

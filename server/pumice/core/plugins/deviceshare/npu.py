@@ -16,16 +16,16 @@ from pumice.core.plugins.deviceshare.cards import (
     Annotations,
     DeviceKind,
     NodeCards,
+    Places,
     Question,
     Share,
     State,
     Taken,
     Usage,
-    cards_with_use,
     fullness,
+    named_cards,
 )
 from pumice.core.plugins.deviceshare.device_config import NpuType
-from pumice.core.plugins.deviceshare.registers import Register
 from pumice.core.plugins.deviceshare.requests import (
     WHOLE,
     ContainerRequest,
@@ -51,6 +51,10 @@ class Npu(NamedTuple):
     memory: int
     cores: int
     network: int | None
+
+
+# Whether pods may share cores, and the cards.
+_Shape = tuple[bool, tuple[Npu, ...]]
 
 
 class HamiNpu(DeviceKind):
@@ -79,23 +83,20 @@ class HamiNpu(DeviceKind):
             for asked in request
         )
 
-    def read(self, entry: NodeEntry) -> NodeCards | None:
-        node = entry.node
-        if node is None or not dict(node.allocatable).get(self._type.names.count):
+    def cards_of(self, entry: NodeEntry) -> tuple[_Shape, tuple[str, ...]] | None:
+        node = entry.known_node
+        if not dict(node.allocatable).get(self._type.names.count):
             return None
         register = _read_register(node.annotations.get(f"hami.io/node-register-{self.name}", ""))
         if register is None:
             return None
         said = node.annotations.get(_NODE_SHARES_CORES)
         by_cores = self._shares_cores if said is None else said == "true"
+        return (by_cores, register[0]), register[1]
 
-        def shares_of(task: Task) -> list[Share]:
-            text = task.annotations.get(self._allocated, "")
-            found = shares_in(text) if text else ()
-            places = register.places
-            return [Share(places[name], m, c) for name, _, m, c in found if name in places]
-
-        return cards_with_use(entry, (by_cores, register.cards), register.names, shares_of)
+    def shares_of(self, task: Task, _shape: _Shape, places: Places) -> list[Share]:
+        found = shares_in(task.annotations.get(self._allocated, ""))
+        return [Share(places[name], m, c) for name, _, m, c in found if name in places]
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, facet, _) = state, question
@@ -196,10 +197,10 @@ def _fits(card: Npu, used: Usage, memory: int, cores: int, by_cores: bool) -> bo
 
 
 @lru_cache(maxsize=16_384)
-def _read_register(text: str) -> Register[Npu] | None:
-    """The cards in an annotation; None where they cannot be read."""
+def _read_register(text: str) -> tuple[tuple[Npu, ...], tuple[str, ...]] | None:
+    """The cards in an annotation and their names; None where they cannot be read."""
     try:
-        return Register.of([(str(card["id"]), _card(card)) for card in json.loads(text)])
+        return named_cards([(str(card["id"]), _card(card)) for card in json.loads(text)])
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None
 

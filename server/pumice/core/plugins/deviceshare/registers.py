@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from pumice.core.plugins.deviceshare.cards import MOST_CARDS, plain_int
+from pumice.core.plugins.deviceshare.cards import named_cards, plain_int
 from pumice.core.plugins.deviceshare.device_config import DeviceConfig, Geometry
 
 HAMI_CORE, MIG = "hami-core", "mig"
@@ -25,30 +24,11 @@ class Card(NamedTuple):
     geometries: tuple[Geometry, ...] = ()
 
 
-C = TypeVar("C")
-
-
-@dataclass(frozen=True, slots=True)
-class Register(Generic[C]):
-    """The cards of a node and their names, in the order of the annotation."""
-
-    cards: tuple[C, ...]
-    names: tuple[str, ...]
-    # Positions of the cards by name.
-    places: Mapping[str, int] = field(compare=False)
-
-    @classmethod
-    def of(cls, named: Sequence[tuple[str, C]]) -> Register[C] | None:
-        """Makes a register; None: there are no cards, too many, or two with the same name."""
-        places = {name: place for place, (name, _) in enumerate(named)}
-        if not named or len(places) != len(named) or len(named) > MOST_CARDS:
-            return None
-        return cls(tuple(card for _, card in named), tuple(places), places)
-
-
 @lru_cache(maxsize=16_384)
-def read_register(text: str, config: DeviceConfig) -> Register[Card] | None:
-    """The cards in an annotation; None where there are none, or one has too few fields.
+def read_register(
+    text: str, config: DeviceConfig
+) -> tuple[tuple[Card, ...], tuple[str, ...]] | None:
+    """The cards in an annotation and their names; None: there are none, or one has too few fields.
 
     A number that cannot be read counts as 0. The mode of the node is that of its last card: MIG if a
     geometry is known for the card, and hami-core otherwise.
@@ -63,7 +43,7 @@ def read_register(text: str, config: DeviceConfig) -> Register[Card] | None:
         geometries = config.geometries_of(type_) if mode == own_mode == MIG else ()
         numbers = (plain_int(most_pods) or 0, plain_int(memory) or 0)
         named.append((name, Card(*numbers, type_, mode, geometries)))
-    return Register.of(named)
+    return named_cards(named)
 
 
 # MIG instances: parts of a card with fixed sizes.

@@ -6,33 +6,29 @@ Annotations and labels of a pod say which of the cards it may get.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.node import Node
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
     Annotations,
     DeviceKind,
     NodeCards,
+    Places,
     Question,
     Share,
     State,
     Taken,
-    Tenant,
     Usage,
-    cards_with_use,
     fullness,
-    with_shares,
+    positions,
 )
 from pumice.core.plugins.deviceshare.device_config import DEFAULT_DEVICES, DeviceConfig
 from pumice.core.plugins.deviceshare.registers import (
     MIG,
     Card,
-    Register,
     free_instance,
     memory_of,
     read_register,
@@ -51,8 +47,6 @@ _TYPE = "NVIDIA"
 _SECOND_NS = 1_000_000_000
 
 Rules = Sequence[Mapping[str, str]]
-# By card.
-Tenants = tuple[tuple[Tenant, ...], ...]
 _MODE = "volcano.sh/vgpu-mode"
 _USE_TYPE = "nvidia.com/use-gputype"
 _NO_TYPE = "nvidia.com/nouse-gputype"
@@ -71,6 +65,9 @@ class VGpu(DeviceKind):
     reason = "hami-vgpuDeviceSharing error"
     has_scores = True
     has_facets = True
+    # Volcano reads the shares that it frees from the pod's annotations, and a pod that is not bound
+    # has none.
+    keeps_undone = True
 
     def __init__(self, policy: str, rules: Rules, config: DeviceConfig) -> None:
         self._policy, self._rules, self._config = policy, rules, config
@@ -79,77 +76,59 @@ class VGpu(DeviceKind):
         return requests_of(class_, self._config.vgpu)
 
     def facet_of(self, task: Task) -> CardSelector | None:
-        return selector_of(task, self._rules)
-
-    def read(self, entry: NodeEntry) -> NodeCards | None:
-        register = None if entry.node is None else self._register_of(entry.node)
-        if register is None:
+        """The card selector of a pod; None: it takes any card."""
+        said, rules = task.pod.annotations, self._rules
+        if not rules and said.keys().isdisjoint(_KEYS):
             return None
-        tenants: Tenants = ((),) * len(register.names)
+        group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in said else ("", ())
+        selector = CardSelector(
+            mode=said.get(_MODE),
+            use_types=_words(said, _USE_TYPE),
+            no_types=_words(said, _NO_TYPE),
+            use_names=_names(said.get(_USE_NAME, "")),
+            no_names=_names(said.get(_NO_NAME, "")),
+            apart_from=group if said.get(_GROUP_POLICY) == SPREAD else "",
+            rules=matched,
+        )
+        return None if selector == _NONE else selector
 
-        def shares_of(task: Task) -> list[Share]:
-            nonlocal tenants
-            ids = task.annotations.get(IDS)
-            if not ids:
-                return []
-            shares = self._shares_in(ids, register)
-            if tenant := self._tenant(task, register.cards):
-                tenants = _with_tenant(tenants, tenant, shares)
-            return shares
-
-        cards = cards_with_use(entry, register.cards, register.names, shares_of)
-        return replace(cards, tenants=tenants)
-
-    def _register_of(self, node: Node) -> Register[Card] | None:
-        """The cards of a node; None where it offers none, or they cannot be read."""
-        offered, names = dict(node.allocatable), DEFAULT_DEVICES.vgpu
+    def cards_of(self, entry: NodeEntry) -> tuple[tuple[Card, ...], tuple[str, ...]] | None:
+        node, names = entry.known_node, DEFAULT_DEVICES.vgpu
+        offered = dict(node.allocatable)
         # As in Volcano, the built-in names count here, even if the configuration has others.
         if not all(offered.get(name) for name in (names.count, names.cores, names.memory)):
             return None
         text = node.annotations.get("volcano.sh/node-vgpu-register", "")
         return read_register(text, self._config)
 
-    def _shares_in(self, ids: str, register: Register[Card]) -> list[Share]:
-        found = []
-        for name, part, memory, cores in shares_in(ids):
-            index = register.places.get(name)
+    def shares_of(self, task: Task, cards: Sequence[Card], places: Places) -> Iterable[Share]:
+        for name, part, memory, cores in shares_in(task.annotations.get(IDS, "")):
+            index = places.get(name)
             if index is None:
                 continue
-            card = register.cards[index]
-            if not part or card.mode != MIG:
-                found.append(Share(index, memory, cores))
+            if not part or cards[index].mode != MIG:
+                yield Share(index, memory, cores)
                 continue
-            size = memory_of(card.geometries, part)
+            size = memory_of(cards[index].geometries, part)
             has = memory if size is None else size // self._config.memory_factor
-            found.append(Share(index, memory, cores, part, has))
-        return found
+            yield Share(index, memory, cores, part, has)
 
-    def with_pod(self, cards: NodeCards, task: Task, taken: Taken) -> NodeCards:
-        """The cards with a further pod on them."""
-        shares = [share for container in taken.shares for share in container]
-        usage = with_shares(cards.usage, shares)
-        same = cards.all_usage is cards.usage
-        all_usage = usage if same else with_shares(cards.all_usage, shares)
-        tenants = cards.tenants
-        if tenant := self._tenant(task, cards.shape):
-            tenants = _with_tenant(tenants, tenant, shares)
-        return NodeCards(cards.shape, cards.names, usage, all_usage, tenants)
-
-    def _tenant(self, task: Task, cards: Sequence[Card]) -> Tenant | None:
-        """The pod as a tenant; None: any pod may share a card with it."""
+    def blocked(self, facet: CardSelector, cards: NodeCards, entry: NodeEntry) -> frozenset[int]:
+        found = {index for index, name in enumerate(cards.names) if not facet.allows_name(name)}
         # Exclusive rules do not apply to cards in MIG mode.
-        rules = self._rules if cards[-1].mode != MIG else ()
-        tenant = Tenant(*groups_of(task, rules))
-        return tenant if tenant.group or tenant.rules else None
-
-    def blocked(self, facet: Any, cards: NodeCards) -> frozenset[int]:
-        if facet is None:
-            return frozenset()
-        return frozenset(
-            index
-            for index, name in enumerate(cards.names)
-            if not facet.allows_name(name) or not facet.may_join(cards.tenants[index])
-        )
+        rules = set(facet.rules) if cards.shape[-1].mode != MIG else set()
+        if facet.apart_from or rules:
+            places = positions(cards.names)
+            for task in entry.tasks.values():
+                group, matched = groups_of(task, self._rules)
+                is_excluded = not rules.isdisjoint(matched)
+                if is_excluded or (group and group == facet.apart_from):
+                    found.update(
+                        share.card
+                        for share in self.shares_of(task, cards.shape, places)
+                        if is_excluded or share.memory or share.cores
+                    )
+        return frozenset(found)
 
     def take(self, state: State, question: Question) -> Taken | None:
         (shape, usage), (request, facet, blocked) = state, question
@@ -224,14 +203,6 @@ class VGpu(DeviceKind):
         }
 
 
-def _with_tenant(tenants: Tenants, tenant: Tenant, shares: Iterable[Share]) -> Tenants:
-    found = list(tenants)
-    for share in shares:
-        own = tenant if share.memory or share.cores else Tenant("", tenant.rules)
-        found[share.card] = tuple(sorted({*found[share.card], own}))
-    return tuple(found)
-
-
 @dataclass(frozen=True, slots=True)
 class CardSelector:
     """The cards that a pod may get, by its annotations and labels; empty fields allow all cards."""
@@ -259,37 +230,11 @@ class CardSelector:
             return False
         return name not in self.no_names
 
-    def may_join(self, tenants: Sequence[Tenant]) -> bool:
-        """Whether the pod may share a card with these pods."""
-        return not any(
-            (self.apart_from and tenant.group == self.apart_from)
-            or any(rule in self.rules for rule in tenant.rules)
-            for tenant in tenants
-        )
-
 
 _NONE = CardSelector()
 
 
-def selector_of(task: Task, rules: Sequence[Mapping[str, str]]) -> CardSelector | None:
-    """The card selector of a pod; None: it takes any card."""
-    said = task.pod.annotations
-    if not rules and said.keys().isdisjoint(_KEYS):
-        return None
-    group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in said else ("", ())
-    selector = CardSelector(
-        mode=said.get(_MODE),
-        use_types=_words(said, _USE_TYPE),
-        no_types=_words(said, _NO_TYPE),
-        use_names=_names(said.get(_USE_NAME, "")),
-        no_names=_names(said.get(_NO_NAME, "")),
-        apart_from=group if said.get(_GROUP_POLICY) == SPREAD else "",
-        rules=matched,
-    )
-    return None if selector == _NONE else selector
-
-
-def groups_of(task: Task, rules: Sequence[Mapping[str, str]]) -> tuple[str, tuple[int, ...]]:
+def groups_of(task: Task, rules: Rules) -> tuple[str, tuple[int, ...]]:
     """The group of a pod, and the exclusive rules that it matches, by number."""
     pod = task.pod
     name = next((pod.annotations[key] for key in _GROUPS if pod.annotations.get(key)), "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -122,32 +123,31 @@ class ExtenderPlugin:
 
     def _register(self, session: Session) -> None:
         hooks = session.hooks
-        functions: Mapping[str, tuple[dict[str, Any], Any]] = {
-            "predicate": (hooks.task_predicate, self._refusals),
-            "prioritize": (hooks.task_batch_score, self._scores),
-            "preemptable": (hooks.preemptable, lambda e, c: self._victims("preemptable", e, c)),
-            "reclaimable": (hooks.reclaimable, lambda e, c: self._victims("reclaimable", e, c)),
-            "queueOverused": (hooks.overused, self._overused),
-            "jobEnqueueable": (hooks.job_enqueueable, self._enqueueable),
-            "jobEnqueued": (hooks.job_enqueued, self._enqueued),
-            "jobReady": (hooks.job_ready, self._ready),
-        }
-        for verb, (point, function) in functions.items():
+        functions: tuple[tuple[str, dict[str, Any], Any], ...] = (
+            ("predicate", hooks.task_predicate, self._refusals),
+            # A task waits for its scores.
+            ("prioritize", hooks.task_predicate, self._refusals),
+            ("prioritize", hooks.task_batch_score, self._scores),
+            ("preemptable", hooks.preemptable, partial(self._victims, "preemptable")),
+            ("reclaimable", hooks.reclaimable, partial(self._victims, "reclaimable")),
+            ("queueOverused", hooks.overused, self._overused),
+            ("jobEnqueueable", hooks.job_enqueueable, self._enqueueable),
+            ("jobEnqueued", hooks.job_enqueued, self._enqueued),
+            ("jobReady", hooks.job_ready, self._ready),
+            # A job waits for the answers about its placements.
+            ("allocateFunc", hooks.job_ready, self._ready),
+            ("allocateFunc", hooks.sub_job_ready, lambda sub: sub.job_id not in self._unanswered),
+        )
+        for verb, point, function in functions:
             if verb in self._verbs:
                 point[self.name] = function
-        if "prioritize" in self._verbs:
-            # A task waits for its scores.
-            hooks.task_predicate[self.name] = self._refusals
         if self.name in hooks.task_predicate:
             hooks.is_plain[self.name] = PlainRule(self._is_class_plain, lambda _: False)
         if "allocateFunc" in self._verbs or "deallocateFunc" in self._verbs:
             hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
-        if "allocateFunc" in self._verbs:
-            hooks.job_ready[self.name] = self._ready
-            hooks.sub_job_ready[self.name] = lambda sub: sub.job_id not in self._unanswered
 
     def close(self, session: Session) -> None:
-        if self._url and "onSessionClose" in self._verbs:
+        if self._url:
             self._answers.tell("onSessionClose", "close", dict)
 
     def next_wake(self, now_ns: int) -> int | None:
@@ -332,7 +332,7 @@ class ExtenderPlugin:
         return self._problem(answer) or answer.text("errorMessage") or None
 
     def _deallocated(self, task: Task) -> None:
-        if "deallocateFunc" in self._verbs and not self._is_class_plain(task.class_):
+        if not self._is_class_plain(task.class_):
             key = f"{task.uid}/{task.node_name}"
             self._answers.tell("deallocateFunc", key, lambda: {"task": task_body(task)})
 

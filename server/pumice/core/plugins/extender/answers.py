@@ -72,17 +72,18 @@ class Answers:
         time = values.get("time")
         age = self._session.now_ns / _NS - time if isinstance(time, float | int) else inf
         is_new = age <= MAX_AGE_SECONDS / 2
-        was_asked = is_new or self.ask(verb, name, body, needs_answer=True)
+        was_asked = is_new or self._ask(verb, name, body, needs_answer=True)
         if age <= MAX_AGE_SECONDS:
             return _read(values)
         return _PENDING if was_asked else _TOO_LONG
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
-        """Tells the extender something; its answer has no effect."""
-        name = f"{self._verbs[verb]}/{self._session.number}/{key}"
-        self.ask(verb, name, body, needs_answer=False)
+        """Tells the extender something, if it has the verb; its answer has no effect."""
+        if verb in self._verbs:
+            name = f"{self._verbs[verb]}/{self._session.number}/{key}"
+            self._ask(verb, name, body, needs_answer=False)
 
-    def ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
+    def _ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
         """Asks a question, now or in a later session; false: the question is too long."""
         questions = self._session.questions
         if name in self._asked or len(questions) >= MAX_QUESTIONS:

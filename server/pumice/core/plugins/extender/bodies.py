@@ -65,23 +65,21 @@ def task_body(task: Task) -> Body:
 
 def node_body(table: NodeTable, row: int) -> Body:
     entry = table.rows[row]
-    node = entry.node
-    labels = {} if node is None else dict(sorted(node.labels.items()))
-    annotations = {} if node is None else dict(sorted(node.annotations.items()))
-    capacity = Resources.of(() if node is None else node.capacity)
+    node = entry.known_node
+    labels, annotations = (dict(sorted(d.items())) for d in (node.labels, node.annotations))
     pipelined = table.idle[:, row] + table.releasing[:, row] - table.future[:, row]
     return {
         "Name": entry.name,
         "Node": {
             "metadata": {"name": entry.name, "labels": labels, "annotations": annotations},
-            "spec": {"unschedulable": node is not None and node.unschedulable},
+            "spec": {"unschedulable": node.unschedulable},
         },
         "Releasing": resource_body(_amounts(table, table.releasing[:, row])),
         "Pipelined": resource_body(_amounts(table, pipelined)),
         "Idle": resource_body(_amounts(table, table.idle[:, row])),
         "Used": resource_body(_amounts(table, table.used[:, row])),
         "Allocatable": resource_body(_amounts(table, table.allocatable[:, row])),
-        "Capacity": resource_body(capacity),
+        "Capacity": resource_body(Resources.of(node.capacity)),
     }
 
 

@@ -28,7 +28,7 @@ from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.plugins.network_topology.scores import DomainAmounts, NodeCloseness, TierScores
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import CandidateTerms, DomainScore, Parts, PlainRule
+from pumice.core.session.policies import CandidateTerms, DomainScore, Parts
 from pumice.core.session.session import Session
 
 _FULL = 100.0
@@ -103,8 +103,7 @@ class NetworkTopologyAwarePlugin:
         hooks.hyper_node_order[self.name] = DomainScore(
             self._domain_scores, self._closeness.share_in, self._factor, self._later_scores
         )
-        hooks.task_batch_score[self.name] = CandidateTerms(self._terms)
-        hooks.is_plain[self.name] = PlainRule(self._is_class_plain, self._is_plain)
+        hooks.task_batch_score[self.name] = CandidateTerms(self._terms, self._is_class_plain)
         hooks.handlers.append(EventHandler.counting(self._amounts.change))
 
     # The domains in which a job may be placed.
@@ -190,20 +189,15 @@ class NetworkTopologyAwarePlugin:
 
     def _terms(self, task: Task) -> tuple[CandidateTerm, ...]:
         """The terms of the score of nodes; none where all nodes get the same score."""
-        if not self._has_domains or self._is_plain(task):
+        if not self._has_domains:
             return ()
         sub_job = self._session.sub_job_of(task)
-        if sub_job.network_topology is not None:
-            return self._near_terms[sub_job]
-        return self._full_terms[task.class_]
+        if sub_job.network_topology is None:
+            return self._full_terms[task.class_] if self._scores_normal_pods else ()
+        # In a level domain all nodes get the same score.
+        is_level = self._tree.is_level(self._session.topology.domain)
+        return () if is_level else self._near_terms[sub_job]
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
         # Without HyperNodes all nodes get the same score.
         return None if self._has_domains else True
-
-    def _is_plain(self, task: Task) -> bool:
-        """Whether all nodes of the domain in which tasks are being placed get the same score."""
-        if self._session.sub_job_of(task).network_topology is None:
-            return not self._scores_normal_pods
-        topology = self._session.topology
-        return self._tree.is_level(topology.domain)

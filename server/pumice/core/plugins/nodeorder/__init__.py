@@ -20,7 +20,7 @@ from pumice.core.plugins.nodeorder.preferences import (
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.feasibility.terms import AmountScore
-from pumice.core.session.policies import CandidateTerms, ClassRule, PlainRule, RowTerms
+from pumice.core.session.policies import CandidateTerms, ClassRule, RowTerms
 from pumice.core.session.session import Session
 
 GPU = "nvidia.com/gpu"
@@ -67,10 +67,7 @@ class NodeOrderPlugin:
         self._nodes = NodePreferences(session, weights.node_affinity, weights.taints)
         self._pods = InterPodPreferences(session) if weights.pod_affinity else None
         self._spread = SpreadPreferences(session, weights.spread) if weights.spread else None
-        hooks.task_batch_score[self.name] = CandidateTerms(self._terms)
-        hooks.is_plain[self.name] = PlainRule(
-            self._is_plain_class, lambda task: not self._terms(task)
-        )
+        hooks.task_batch_score[self.name] = CandidateTerms(self._terms, self._is_plain_class)
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
         if self._nodes.terms[class_]:

@@ -99,8 +99,6 @@ def _points(total: Counts, most: int) -> Scores:
 
     A size above the lower end is capped at the upper end, even if that is below the lower end.
     """
-    if most == _LEAST:
-        return np.zeros(len(total))
     total = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
     return np.trunc(100 * (total - _LEAST) / (most - _LEAST))
 

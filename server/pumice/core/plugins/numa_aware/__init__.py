@@ -20,7 +20,7 @@ from pumice.core.plugins.numa_aware.alignment import SINGLE, write_cpus
 from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import KernelStates, PlainRule, StateRule
+from pumice.core.session.policies import PlainRule, StateRule
 from pumice.core.session.session import Session
 
 _TAKES = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
@@ -51,10 +51,7 @@ class NumaAwarePlugin:
         self._cpus = CpuStates(states, session.table)
         hooks = session.hooks
         hooks.row_predicate[self.name] = StateRule(
-            self._refusals,
-            lambda row, _facet: self._cpus.number(row),
-            self._concerns,
-            kernel=KernelStates(self._cpus.numbers_of, self._most),
+            self._refusals, self._concerns, self._cpus.numbers_of, self._steps
         )
         hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
@@ -81,7 +78,7 @@ class NumaAwarePlugin:
     def _refusals(self, class_: TaskClass, _facet: object, rows: NodeRows) -> list[Refusal]:
         question = self._questions[class_]
         assert question is not None
-        numbers = self._cpus.numbers(rows, question)
+        numbers = self._cpus.numbers_ahead(rows.index, rows.ahead, question)
         found: dict[str, NDArray[np.bool_]] = {}
         for number in np.unique(numbers).tolist():
             reason = self._cpus.answers[number, question].reason
@@ -90,10 +87,10 @@ class NumaAwarePlugin:
                 found[reason] = found[reason] | here if reason in found else here
         return [Refusal(reason, mask, unresolvable=True) for reason, mask in found.items()]
 
-    def _most(self, class_: TaskClass, number: int, count: int) -> int:
+    def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
         question = self._questions[class_]
         assert question is not None
-        return self._cpus.most(number, question, count)
+        return (0.0,) * self._cpus.most(number, question, count)
 
     def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
         """The fewer NUMA nodes, the better; relative to the candidate that needs the most."""

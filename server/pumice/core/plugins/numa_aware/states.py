@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import NodeTable
-from pumice.core.model.memo import Memo
 from pumice.core.model.topology import NumaTopology
 from pumice.core.plugins.numa_aware.alignment import (
     BEST_EFFORT,
@@ -24,7 +23,6 @@ from pumice.core.plugins.numa_aware.alignment import (
     numbers_in,
     read_cpus,
 )
-from pumice.core.session.feasibility.rows import NodeRows
 
 CPUS = "pumice.sh/numa-cpus"
 NO_INFORMATION = "numa info is empty"
@@ -55,46 +53,45 @@ class Answer(NamedTuple):
     numa_count: int = 0
 
 
-class CpuStates(StateNumbers[State]):
+class CpuStates(StateNumbers[State, Question, Answer]):
     """The states of all nodes in one session, by number, and the answers about them."""
 
     def __init__(self, states: NodeStates[State], table: NodeTable) -> None:
         super().__init__(table)
         self._states = states
-        # By state and question.
-        self.answers = Memo[tuple[int, Question], Answer](
-            lambda key: _answer(self._values[key[0]], key[1])
-        )
         # By question: the number of NUMA nodes, by number of the state.
         self._counts: dict[Question, NDArray[np.int64]] = {}
 
     def number(self, row: int) -> int:
         return self._number_of(self._states.of(row))
 
-    def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
-        """The numbers of the states of rows, with the pods that count as placed there."""
-        return self._numbers_ahead(
-            rows.index, rows.ahead, lambda number, count: self._after(number, question, count)
-        )
+    def _next(self, number: int, answer: Answer) -> int | None:
+        if answer.reason:
+            return None
+        state = self._values[number]
+        if state is None or not answer.cpus:
+            return number
+        return self._number_of((state[0], state[1] & ~answer.cpus))
 
-    def _after(self, number: int, question: Question, count: int) -> int:
-        for _ in range(count):
-            answer, state = self.answers[number, question], self._values[number]
-            if not answer.cpus or state is None:
-                return number
-            number = self._number_of((state[0], state[1] & ~answer.cpus))
-        return number
-
-    def most(self, number: int, question: Question, count: int) -> int:
-        """How many further pods fit into a state, up to ``count``."""
-        found, at = 0, number
-        while found < count and not self.answers[at, question].reason:
-            after = self._after(at, question, 1)
-            if after == at:
-                # Any number of pods without exclusive cpus fit.
-                return count
-            found, at = found + 1, after
-        return found
+    def _answer(self, state: State, question: Question) -> Answer:
+        has_policy = question.policy in _ALIGNED
+        if state is None:
+            return Answer(NO_INFORMATION if has_policy else "")
+        layout, free = state
+        if layout is None:
+            return Answer(UNUSABLE)
+        if has_policy:
+            reason = _why_not(layout, free, question.policy)
+            if reason:
+                return Answer(reason)
+        elif not layout.static or layout.policy not in _ALIGNED:
+            # The kubelet does not align pods without a policy.
+            return Answer()
+        found = align(layout, free, question.counts)
+        if found.refused >= 0:
+            name = question.names[found.refused]
+            return Answer(f"container {name} cannot be assigned by numa")
+        return Answer("", found.cpus, layout.numa_count(found.cpus))
 
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
         """By row, the number of NUMA nodes that the pod's cpus touch."""
@@ -113,35 +110,8 @@ class CpuStates(StateNumbers[State]):
             self._states.update(row, (state[0], state[1] & ~cpus))
 
 
-def _answer(state: State, question: Question) -> Answer:
-    wants = question.policy in _ALIGNED
-    reason = _why_not(state, question.policy) if wants else ""
-    if reason:
-        return Answer(reason)
-    layout = None if state is None else state[0]
-    if state is None or (not wants and not _is_aligned(layout)):
-        return Answer()
-    if layout is None:
-        return Answer(UNUSABLE)
-    found = align(layout, state[1], question.counts)
-    if found.refused >= 0:
-        name = question.names[found.refused]
-        return Answer(f"container {name} cannot be assigned by numa")
-    return Answer("", found.cpus, layout.numa_count(found.cpus))
-
-
-def _is_aligned(layout: Layout | None) -> bool:
-    """Whether the kubelet aligns pods without a policy; if the layout is unknown, it may."""
-    return layout is None or (layout.static and layout.policy in _ALIGNED)
-
-
-def _why_not(state: State, policy: str) -> str:
+def _why_not(layout: Layout, free: int, policy: str) -> str:
     """Why a pod with a policy of its own cannot use a node."""
-    if state is None:
-        return NO_INFORMATION
-    layout, free = state
-    if layout is None:
-        return UNUSABLE
     if not layout.static:
         return NOT_STATIC
     if layout.policy != policy:

@@ -20,6 +20,7 @@ from pumice.core.model.storage import (
     StorageClass,
     VolumePhase,
 )
+from pumice.core.plugins.predicates.filters import TaskFilter
 from pumice.core.plugins.predicates.volume_filters import not_owner
 from pumice.core.session.session import Session
 
@@ -46,12 +47,14 @@ class _Plan:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-class VolumeBinding:
+class VolumeBinding(TaskFilter):
     """Plans volume bindings for all nodes at once; plans do not use reserved volumes."""
+
+    name = "VolumeBinding"
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._ledger = session.cache.storage.ledger
+        self._reservations = session.cache.storage.reservations
         self._supply = VolumeSupply(session)
         self._last: tuple[str, int, _Plan] | None = None
 
@@ -100,7 +103,7 @@ class VolumeBinding:
 
     def _plan(self, task: Task) -> _Plan:
         known = self._last
-        version = self._ledger.version
+        version = self._reservations.version
         if known is not None and known[:2] == (task.uid, version):
             return known[2]
         none = np.zeros(len(self._session.table), dtype=np.bool_)
@@ -130,7 +133,7 @@ class VolumeBinding:
         nothing = np.full(len(table), -1, dtype=np.intp)
         free = []
         for claim in claims:
-            known = self._ledger.get(claim.key)
+            known = self._reservations.get(claim.key)
             node = claim.selected_node if known is None else known.node
             if not node:
                 free.append(claim)
@@ -154,10 +157,7 @@ class VolumeBinding:
     # Reservations.
 
     def reserve(self, task: Task, row: int) -> str | None:
-        """Reserves volumes for the task on the node; a text: they are no longer available."""
         plan = self._plan(task)
-        if any(mask[row] for mask in (plan.node_conflict, plan.no_volume)):
-            return NODE_CONFLICT
         if plan.nothing_to_bind[row] or plan.no_space[row]:
             return NOTHING_TO_BIND
         if not plan.choices:
@@ -171,14 +171,14 @@ class VolumeBinding:
             else VolumeReservation(claim.key, node=node)
             for claim, name in picked
         ]
-        self._ledger.reserve(task.uid, {each.key: each for each in given})
+        self._reservations.reserve(task.uid, {each.key: each for each in given})
         choices = tuple(VolumeChoice(claim.name, name) for claim, name in picked)
         self._session.outbox.attach_volumes(task, choices)
         return None
 
     def unreserve(self, task: Task) -> None:
-        if self._ledger.is_open(task.uid):
-            self._ledger.unreserve(task.uid)
+        if self._reservations.is_open(task.uid):
+            self._reservations.unreserve(task.uid)
             self._session.outbox.attach_volumes(task, ())
 
 
@@ -268,7 +268,7 @@ class VolumeSupply:
         return chosen
 
     def _owner(self, volume: PersistentVolume) -> tuple[str, str] | None:
-        taken = self._session.cache.storage.ledger.get(volume.name)
+        taken = self._session.cache.storage.reservations.get(volume.name)
         if taken is not None:
             return taken.claim_key, taken.claim_uid
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None

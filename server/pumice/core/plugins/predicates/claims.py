@@ -28,6 +28,7 @@ from pumice.core.plugins.predicates.allocator import (
     Found,
     UndecidedError,
 )
+from pumice.core.plugins.predicates.filters import TaskFilter
 from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"
@@ -38,16 +39,18 @@ _FULL = 100
 _Key = tuple[object, ...]
 
 
-class DeviceClaims:
+class DeviceClaims(TaskFilter):
     """Finds devices for claims on all nodes; reserved devices are in use."""
+
+    name = "DynamicResources"
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._devices = session.cache.devices
-        self._ledger, self._extended = self._devices.ledger, self._devices.extended
+        self._reservations, self._extended = self._devices.reservations, self._devices.extended
         self._found: dict[_Key, Found | str] = {}
         self._used = Versioned(
-            lambda: (self._ledger.version, self._devices.claims.version), self._in_use
+            lambda: (self._reservations.version, self._devices.claims.version), self._in_use
         )
         # By number of a shared device.
         self._reach = Memo(self._reached_by)
@@ -78,7 +81,9 @@ class DeviceClaims:
         return None
 
     def _why_not_allocatable(self, claim: ResourceClaim, task: Task) -> str | None:
-        if self._ledger.get(claim.key) is not None and not self._ledger.is_open(task.uid):
+        if self._reservations.get(claim.key) is not None and not self._reservations.is_open(
+            task.uid
+        ):
             return f"resource claim {claim.key} is in the process of being allocated"
         for request in claim.requests:
             wanted = (request.exactly,) if request.exactly else request.first_available
@@ -131,7 +136,7 @@ class DeviceClaims:
     def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str]:
         """By row, the devices of the claims without an allocation; a text says why there are none."""
         known = self._plan
-        if known is not None and known[:2] == (task.uid, self._ledger.version):
+        if known is not None and known[:2] == (task.uid, self._reservations.version):
             return known[2]
         extended = self._claims_by_row(task)
         fits = self._has_idle(task)
@@ -139,7 +144,7 @@ class DeviceClaims:
             self._result(task, row, claims, extended(row)) if fits[row] else _NOTHING
             for row in range(len(self._session.table))
         ]
-        self._plan = (task.uid, self._ledger.version, results)
+        self._plan = (task.uid, self._reservations.version, results)
         return results
 
     def _result(
@@ -232,19 +237,18 @@ class DeviceClaims:
         for claim in self._devices.claims:
             if claim.allocation is not None:
                 yield claim.allocation
-        yield from self._ledger.values()
+        yield from self._reservations.values()
 
     # Reservations.
 
     def reserve(self, task: Task, row: int) -> str | None:
-        """Reserves the devices of the task's claims on a node; a text: they are not available."""
         claims = self._devices.claims_of(task)
         extended = self._claims_by_row(task)(row)
         result = self._result(task, row, claims, extended)
         if not isinstance(result, Found):
             return result
         given = dict(result.allocations)
-        self._ledger.reserve(task.uid, given)
+        self._reservations.reserve(task.uid, given)
         choices = [ClaimChoice(c.name, c.uid, given.get(c.key)) for c in claims]
         if extended is not None:
             claim, mappings = extended
@@ -259,8 +263,8 @@ class DeviceClaims:
         return CANNOT_WAIT if waits else None
 
     def unreserve(self, task: Task) -> None:
-        if self._ledger.is_open(task.uid):
-            self._ledger.unreserve(task.uid)
+        if self._reservations.is_open(task.uid):
+            self._reservations.unreserve(task.uid)
             self._session.outbox.attach_claims(task, ())
 
 

@@ -11,6 +11,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
+from pumice.core.plugins.predicates.filters import CountingFilter
 from pumice.core.session.hooks import Simulation
 from pumice.core.session.session import Session
 
@@ -25,10 +26,11 @@ def has_required_terms(spec: PodSpec) -> bool:
     return bool(spec.required_affinity or spec.required_anti_affinity)
 
 
-class InterPodAffinity:
+class InterPodAffinity(CountingFilter):
     """Evaluates required terms with the pod counts of the session."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         # Tasks that had nothing to check once. As in Volcano, they stay marked for the session, even
         # if there is something to check later.
@@ -36,10 +38,16 @@ class InterPodAffinity:
         # By class and namespace.
         self._tallies = Memo(self._count)
 
-    def consider(self, task: Task) -> None:
-        """Marks a task that has nothing to check, before nodes are filtered."""
-        if not has_required_terms(task.class_.spec) and not self._objections(task):
+    def of_class(self, class_: TaskClass) -> bool | None:
+        """Whether this filter concerns a class; None: pods on nodes may have terms about its tasks."""
+        if has_required_terms(class_.spec):
+            return True
+        return False if self._session.pods.had_anti_affinity is None else None
+
+    def why_not_anywhere(self, task: Task) -> str | None:
+        if not self.concerns(task):
             self._skipped.add(task.uid)
+        return super().why_not_anywhere(task)
 
     def skips_first(self, tasks: Sequence[Task]) -> int:
         """Marks tasks without required terms up to the first that has something to check.
@@ -55,10 +63,10 @@ class InterPodAffinity:
                 elif self._objections(task):
                     return number
             self._skipped.add(task.uid)
+            self._prepared.pop(task.uid, None)
         return len(tasks)
 
     def concerns(self, task: Task) -> bool:
-        """Whether this filter concerns the task."""
         if task.uid in self._skipped:
             return False
         return has_required_terms(task.class_.spec) or bool(self._objections(task))
@@ -80,7 +88,7 @@ class InterPodAffinity:
             )
         ]
 
-    def refusals(self, task: Task) -> list[Refusal]:
+    def evaluate(self, task: Task) -> list[Refusal]:
         spec = task.class_.spec
         refusals = []
         if spec.required_affinity:
@@ -163,11 +171,11 @@ class AffinitySimulation(Simulation):
         if affinity is None or not affinity.concerns(task):
             return None
         # The first evaluation creates all tallies, so that the changes below reach them.
-        affinity.refusals(task)
+        affinity.evaluate(task)
         seen = [gone for gone in self._gone.values() if self._session.moves.is_in_kube_view(gone)]
         for gone in seen:
             counts([self._row], [gone], -1)
-        refusals = affinity.refusals(task)
+        refusals = affinity.evaluate(task)
         for gone in seen:
             counts([self._row], [gone], 1)
         return next((refusal.reason for refusal in refusals if refusal.rows[self._row]), None)

@@ -9,6 +9,7 @@ from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.pod import HostPort, PodSpec
 from pumice.core.model.selectors import NodeSelectorTerm, Operator, Taint, TaintEffect
+from pumice.core.plugins.predicates.filters import TaskFilter
 from pumice.core.session.session import Session
 
 _UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
@@ -74,7 +75,17 @@ def port_refusal(session: Session, wanted: tuple[HostPort, ...]) -> Refusal:
     return Refusal(PORT_TAKEN, taken, unresolvable=False)
 
 
-class EquivalenceCache:
+class HostPorts(TaskFilter):
+    """Refuses nodes where the ports of a pod are in use."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        return [port_refusal(self._session, task.class_.spec.host_ports)]
+
+
+class EquivalenceCache(TaskFilter):
     """Evaluates the first pod of a template; the others get its result, without a reason.
 
     Volcano trusts the annotation: pods with equal templates and different specs share a verdict.
@@ -87,8 +98,8 @@ class EquivalenceCache:
         # Tasks that are evaluated themselves, and their templates.
         self._first: dict[str, str] = {}
 
-    def consider(self, task: Task) -> None:
-        """Evaluates the first pod of a template, before nodes are filtered."""
+    def why_not_anywhere(self, task: Task) -> None:
+        """Evaluates the first pod of a template."""
         template = task.pod.annotations.get(TEMPLATE, "")
         self._first.pop(task.uid, None)
         if template and template not in self._verdicts:

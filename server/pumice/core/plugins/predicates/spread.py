@@ -12,6 +12,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.pod import SpreadConstraint
+from pumice.core.plugins.predicates.filters import CountingFilter
 from pumice.core.session.session import Session
 
 TOO_UNEVEN = "node(s) didn't match pod topology spread constraints"
@@ -19,7 +20,7 @@ NO_LABEL = f"{TOO_UNEVEN} (missing required label)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Part:
     """A constraint of a class in one namespace, with all values that are fixed for a session."""
 
     constraint: SpreadConstraint
@@ -44,19 +45,20 @@ class _Prepared:
         return matching
 
 
-class TopologySpread:
+class TopologySpread(CountingFilter):
     """Evaluates constraints with DoNotSchedule; nodeorder scores the others."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         self.constraints = Memo(_required)
         # By class and namespace.
-        self._prepared = Memo(self._prepare)
+        self._parts = Memo(self._find_parts)
 
-    def refusals(self, task: Task) -> list[Refusal]:
-        prepared = self._prepared[task.class_, task.pod.namespace]
-        unlabelled, uneven = ~prepared[0].present, _too_many(task, prepared[0])
-        for part in prepared[1:]:
+    def evaluate(self, task: Task) -> list[Refusal]:
+        parts = self._parts[task.class_, task.pod.namespace]
+        unlabelled, uneven = ~parts[0].present, _too_many(task, parts[0])
+        for part in parts[1:]:
             # A constraint is evaluated on nodes that meet all constraints before it.
             asked = ~(unlabelled | uneven)
             unlabelled |= asked & ~part.present
@@ -66,12 +68,12 @@ class TopologySpread:
             Refusal(TOO_UNEVEN, uneven, unresolvable=False),
         ]
 
-    def _prepare(self, key: tuple[TaskClass, str]) -> list[_Prepared]:
+    def _find_parts(self, key: tuple[TaskClass, str]) -> list[_Part]:
         (class_, namespace), labels = key, self._session.labels
         constraints = self.constraints[class_]
         columns = [labels.column(c.topology_key) for c in constraints]
         keyed = np.logical_and.reduce([column.present for column in columns])
-        prepared = []
+        parts = []
         for constraint, column in zip(constraints, columns, strict=True):
             # Nodes count if they have all keys and match the policies of the constraint.
             counting: Mask = keyed & labels.counts(class_.spec, constraint)
@@ -79,15 +81,15 @@ class TopologySpread:
             domains[column.codes[counting]] = True
             tally, present = self._session.pods.counted_by(constraint, namespace), column.present
             some = None if np.array_equal(counting, present) else counting
-            prepared.append(_Prepared(constraint, column, present, some, domains, tally))
-        return prepared
+            parts.append(_Part(constraint, column, present, some, domains, tally))
+        return parts
 
 
 def _required(class_: TaskClass) -> tuple[SpreadConstraint, ...]:
     return tuple(c for c in class_.spec.spread_constraints if c.required)
 
 
-def _too_many(task: Task, part: _Prepared) -> Mask:
+def _too_many(task: Task, part: _Part) -> Mask:
     constraint = part.constraint
     matching = part.matching()
     present = matching[part.domains]

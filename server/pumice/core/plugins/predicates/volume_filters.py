@@ -11,6 +11,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.storage import PersistentVolumeClaim
+from pumice.core.plugins.predicates.filters import TaskFilter
 from pumice.core.session.session import Session
 
 EXCEEDED = "node(s) exceed max volume count"
@@ -26,7 +27,7 @@ _NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
 _Places = list[tuple[str, frozenset[str]]]
 
 
-class VolumeLimits:
+class VolumeLimits(TaskFilter):
     """The volumes attached to each node, by driver; computed when they are first needed."""
 
     def __init__(self, session: Session) -> None:
@@ -133,8 +134,10 @@ def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
     return f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"
 
 
-class VolumeZones:
+class VolumeZones(TaskFilter):
     """Compares the labels of bound volumes with those of nodes; ephemeral volumes do not count."""
+
+    name = "VolumeZone"
 
     def __init__(self, session: Session) -> None:
         self._session = session

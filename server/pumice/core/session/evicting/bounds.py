@@ -1,214 +1,167 @@
-"""What evictions could free at most: the jobs that may have victims, and what they hold on each node."""
+"""What plugins with rules might offer as victims, without asking them about a node."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pumice.core.cache.evictable import RUNNING, EvictableTasks, Whole
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.nodes import Floats, NodeTable
+from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
+from pumice.core.session.evicting.holdings import Holdings
 from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-_NO_JOB = -2
-_NO_QUEUE = -1
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    """The plugins of one tier; those with a rule are known by their numbers among all rules."""
+
+    rules: list[int]
+    # Those that limit how many tasks of a job are victims.
+    counting: list[int]
+    # Each plugin but the last always offers a job's first candidate, so that plugins that offer
+    # tasks of the same job have a common victim.
+    keeps_first: bool
 
 
-class VictimJobs:
-    """Jobs by the number that they have among all tasks that can be evicted."""
+class VictimBounds:
+    """The tiers of one extension point, and the marks that its rules give to jobs."""
 
-    def __init__(self, session: Session) -> None:
-        evictable, queues = session.cache.evictable, session.queues
-        # The numbers hold as long as this is the generation of the tasks.
-        self.generation = evictable.generation
-        # None: a job that is not in the session.
-        self.jobs = [*map(session.jobs.get, evictable.job_ids)]
-        self._numbers = {name: number for number, name in enumerate(queues)}
-        of_job = [_NO_JOB if job is None else self._numbers[job.queue] for job in self.jobs]
-        self._queue: Whole = np.array(of_job, dtype=np.int64)
-        gives = [number for number, q in enumerate(queues.values()) if q.is_reclaimable]
-        self._gives: Mask = np.isin(self._queue, gives)
-
-    def in_queue(self, name: str) -> Mask:
-        """Jobs of the queue."""
-        jobs: Mask = self._queue == self._numbers.get(name, _NO_QUEUE)
-        return jobs
-
-    def in_other_queues(self, name: str) -> Mask:
-        """Jobs of other queues that are reclaimable."""
-        return self._gives & ~self.in_queue(name)
-
-
-class VictimMarks:
-    """The marks of all jobs under the bounds of one extension point, and preemptors' limits."""
-
-    def __init__(self, session: Session, bounds: list[VictimRule]) -> None:
+    def __init__(self, session: Session, point: str) -> None:
         self._session = session
-        self._bounds = bounds
-        self._seen = 0
-        self.is_started = False
-        self._job_ids: dict[str, int] = {}
+        tiers = [tier for tier in session.chains.tiers(point) if tier]
+        self._rules = [rule for tier in tiers for rule in tier if isinstance(rule, VictimRule)]
+        self._tiers = [self._tier_of(tier) for tier in tiers]
+        self._shared_tiers = [tier for tier in self._tiers if len(tier.rules) > 1]
+        # The rules of tiers with several rules.
+        self.shared_rules = [number for tier in self._shared_tiers for number in tier.rules]
+        self._job_ids = session.cache.evictable.job_ids
         self._jobs_of_queue: dict[str, list[int]] = {}
-        # By bound and job number.
-        self.values: Floats = np.zeros((len(bounds), 0))
-        # Every change: the bound, the mark before and after it.
-        self.changes: list[tuple[int, float, float]] = []
-        # How many of these made a mark larger.
-        self.rises = 0
+        # By rule and number of the job.
+        self.marks: Floats = np.zeros((len(self._rules), len(self._job_ids)))
+        # Every mark that has changed: the rule, the job or the first job of its queue, and the mark
+        # before and after.
+        self.changes: list[tuple[int, int, float, float]] = []
+        # Where the log of moved tasks was read to.
+        self._position = len(session.moves.log)
+        self._mark_all()
 
-    def start(self, job_ids: dict[str, int]) -> None:
-        """Asks about every job, under the number it has from now on."""
-        self.is_started, self._seen = True, len(self._session.moves.log)
-        self._job_ids, self._jobs_of_queue = job_ids, {}
-        self.values = np.zeros((len(self._bounds), len(job_ids)))
+    def _tier_of(self, plugins: list[Any]) -> _Tier:
+        numbers = [n for n, rule in enumerate(self._rules) if any(p is rule for p in plugins)]
+        counting = [number for number in numbers if self._rules[number].counts]
+        others = plugins[:-1]
+        keeps_first = all(isinstance(p, VictimRule) and p.keeps_first for p in others)
+        return _Tier(numbers, counting, keeps_first)
+
+    def limits(self, preemptor: Task) -> list[float]:
+        """What the marks of a job must be above, by rule, so that its tasks can be victims."""
+        return [rule.limit(preemptor) for rule in self._rules]
+
+    def possible_rows(self, holdings: Holdings, limits: list[float]) -> Mask:
+        """Nodes where a tier might agree on enough victims; the first one that agrees decides."""
+        if not len(holdings.job):
+            return holdings.no_rows()
+        # How far a job's mark is above the limit, by rule and holding.
+        above = self.marks[:, holdings.job] - np.array(limits)[:, None]
+        rows = holdings.no_rows()
+        for tier in self._tiers:
+            rows |= self._possible_rows_of(tier, holdings, above)
+        return rows
+
+    def may_offer(self, job_ids: Iterable[str], limits: list[float]) -> bool:
+        """Whether all rules of a tier might offer victims of these jobs; quick for a few jobs."""
+        jobs, marks = [self._job_ids[id_] for id_ in job_ids], self.marks
+        return any(
+            all(any(marks.item(rule, job) > limits[rule] for job in jobs) for rule in tier.rules)
+            for tier in self._tiers
+        )
+
+    def _possible_rows_of(self, tier: _Tier, holdings: Holdings, above: Floats) -> Mask:
+        """Nodes where the plugins of a tier might agree on enough victims.
+
+        Each plugin must offer a victim there. Where all might offer tasks of the same job, and all
+        but the last keep a job's first candidate, only such jobs have victims. Elsewhere the last
+        plugin decides, and any candidate might be a victim.
+        """
+        # The holdings that each plugin with a rule might offer tasks of.
+        offers = above[tier.rules] > 0
+        if not offers.any(axis=1).all():
+            return holdings.no_rows()
+        common: Mask = np.asarray(offers.all(axis=0))
+        agreed = holdings.rows(common)
+        if tier.keeps_first:
+            possible = agreed & holdings.sufficient_rows(common, self._most(tier, holdings, above))
+        else:
+            possible = agreed & holdings.sufficient_rows()
+        apart = ~agreed
+        if len(offers) > 1 and apart.any() and not _is_one_within_all(offers):
+            for offer in offers:
+                apart &= holdings.rows(offer)
+            if apart.any():
+                possible |= apart & holdings.sufficient_rows()
+        return possible
+
+    def _most(self, tier: _Tier, holdings: Holdings, above: Floats) -> Floats | None:
+        """How many tasks of each holding may be victims; None: all of them."""
+        if not tier.counting:
+            return None
+        least = np.maximum(above[tier.counting].min(axis=0), 0)
+        most: Floats = np.ceil(np.minimum(least, holdings.count))
+        return most
+
+    def agree(self, limits: list[float], jobs: Mask) -> bool:
+        """Whether in each tier one plugin offers only jobs that all others offer too."""
+        if not self._shared_tiers:
+            return True
+        offers = (self.marks > np.array(limits)[:, None]) & jobs
+        return all(_is_one_within_all(offers[tier.rules]) for tier in self._shared_tiers)
+
+    # Marks.
+
+    def _mark_all(self) -> None:
+        job_ids = self._job_ids
         by_queue: dict[str, list[Job]] = {}
         for job in filter(None, map(self._session.jobs.get, job_ids)):
             by_queue.setdefault(job.queue, []).append(job)
         for queue, jobs in by_queue.items():
             numbers = self._jobs_of_queue[queue] = [job_ids[job.id] for job in jobs]
-            for values, bound in zip(self.values, self._bounds, strict=True):
-                marks = bound.mark(jobs[0]) if bound.by_queue else [bound.mark(j) for j in jobs]
-                values[numbers] = marks
+            for marks, rule in zip(self.marks, self._rules, strict=True):
+                marks[numbers] = (
+                    rule.mark(jobs[0]) if rule.by_queue else [rule.mark(job) for job in jobs]
+                )
 
-    def follow(self) -> None:
-        """Marks again what tasks that moved may have changed."""
+    def sync(self) -> None:
+        """Asks again about the jobs whose tasks have moved."""
         log = self._session.moves.log
-        if self._seen == len(log) or not self.is_started:
+        if self._position == len(log):
             return
-        for id_ in dict.fromkeys([task.job_id for task in log[self._seen :]]):
+        for id_ in dict.fromkeys([task.job_id for task in log[self._position :]]):
             job = self._session.jobs.get(id_)
             if job is not None:
-                self._mark(job)
-        self._seen = len(log)
+                self._update(job)
+        self._position = len(log)
 
-    def _mark(self, job: Job) -> None:
+    def _update(self, job: Job) -> None:
         own, of_queue = self._job_ids.get(job.id), self._jobs_of_queue.get(job.queue)
-        for position, bound in enumerate(self._bounds):
-            where = of_queue if bound.by_queue else own
+        for rule_number, rule in enumerate(self._rules):
+            where = of_queue if rule.by_queue else own
             if where is None:
-                # It has no candidates.
+                # It has no evictable tasks.
                 continue
             first = where[0] if isinstance(where, list) else where
-            mark, before = bound.mark(job), self.values.item(position, first)
+            mark, before = rule.mark(job), self.marks.item(rule_number, first)
             if mark != before:
-                self.values[position, where] = mark
-                self.changes.append((position, before, mark))
-                self.rises += mark > before
-
-    def limits(self, preemptor: Task) -> list[float]:
-        """What a job's marks have to be above, by bound."""
-        return [bound.limit(preemptor) for bound in self._bounds]
+                self.marks[rule_number, where] = mark
+                self.changes.append((rule_number, first, before, mark))
 
 
-# Tasks, and how many of them may be named in one answer.
-Group = tuple[list[Task], int]
-
-
-class VictimTier:
-    """The plugins of one tier; those with a bound are known by their positions among all bounds."""
-
-    def __init__(self, policies: list[Any], rules: list[VictimRule]) -> None:
-        own = [
-            (position, rule)
-            for position, rule in enumerate(rules)
-            if any(policy is rule for policy in policies)
-        ]
-        self.bounded = [position for position, _ in own]
-        self.counting = [position for position, rule in own if rule.counts]
-        # Each but the last keeps a job's first candidate: where they might all offer the same job,
-        # they agree.
-        self.orderly = all(
-            isinstance(policy, VictimRule) and policy.keeps_first for policy in policies[:-1]
-        )
-
-    def offers(self, by_job: dict[int, list[Task]], surplus: dict[int, list[float]]) -> list[Group]:
-        """The candidates on one node that the plugins might agree on.
-
-        The surplus is how far a job's mark is above the limit, by bound.
-        """
-        common = [n for n in by_job if all(surplus[n][i] > 0 for i in self.bounded)]
-        if common and self.orderly:
-            return [(by_job[n], self._most(surplus[n], len(by_job[n]))) for n in common]
-        # Elsewhere the last plugin decides, if all of them offer a victim.
-        if common or all(any(surplus[n][i] > 0 for n in by_job) for i in self.bounded):
-            return [(tasks, len(tasks)) for tasks in by_job.values()]
-        return []
-
-    def _most(self, surplus: list[float], there: int) -> int:
-        counts = [min(surplus[position], there) for position in self.counting]
-        return math.ceil(min(counts, default=there))
-
-
-def would_free(
-    table: NodeTable, row: int, groups: Iterable[Group], needs: list[tuple[int, float]]
-) -> bool:
-    """Whether what will be free on a node, and the groups' tasks, are enough.
-
-    All tasks of a group that is too large count as its largest task, so that the sum is never too
-    small.
-    """
-    vectors = [([table.vector(task.class_) for task in tasks], most) for tasks, most in groups]
-    for column, need in needs:
-        freed = float(table.future[column, row])
-        for parts, most in vectors:
-            amounts = [float(part[column]) for part in parts]
-            total = sum(amounts)
-            if most < len(amounts):
-                total = min(total, most * max(amounts))
-            freed += total
-        if freed < need:
-            return False
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class EvictableSums:
-    """What candidates hold on each node, and how many they are, by row."""
-
-    count: Whole
-    held: Floats
-
-
-def sums_of(
-    table: NodeTable,
-    tasks: EvictableTasks,
-    jobs: Mask,
-    caps: Whole | None = None,
-    *,
-    running_only: bool,
-    best_effort_only: bool,
-) -> EvictableSums:
-    """Sums over the tasks of some jobs, and of each job no more tasks a node than its cap.
-
-    All tasks of a capped job count as its largest task on the node, so that the sum is never too
-    small.
-    """
-    candidates: Mask = tasks.state == RUNNING if running_only else tasks.state > 0
-    candidates &= jobs[tasks.job]
-    if best_effort_only:
-        candidates &= tasks.best_effort
-    chosen, size = np.flatnonzero(candidates), len(table)
-    rows = tasks.row[chosen]
-    if caps is None:
-        amounts = [np.bincount(rows, part[chosen], minlength=size) for part in tasks.request]
-    else:
-        pairs, number = tasks.pair[chosen], len(tasks.pair_row)
-        most = caps[tasks.pair_job].astype(np.float64) * tasks.pair_most
-        amounts = [
-            np.bincount(
-                tasks.pair_row,
-                np.minimum(np.bincount(pairs, part[chosen], minlength=number), limit),
-                minlength=size,
-            )
-            for part, limit in zip(tasks.request, most, strict=True)
-        ]
-    return EvictableSums(np.bincount(rows, minlength=size), np.stack(amounts))
+def _is_one_within_all(offers: Mask) -> bool:
+    """Whether one plugin offers only what all the others offer too."""
+    return bool((offers == offers.all(axis=0)).all(axis=1).any())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.session import Session
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
 
 GANG_BROKEN = "gang-broken"
 

@@ -1,13 +1,9 @@
-"""The order in which victims are evicted, from sort keys where every plugin has one.
-
-Nearly always one victim is enough, so only the first is computed. Where more are needed, shares have
-changed by then, and the next victim depends on how the heap of all victims was built before.
-"""
+"""The order in which victims are evicted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -19,18 +15,16 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 Key = tuple[Any, ...]
-
-
-class VictimQueue(Protocol):
-    """Victims, of which the first to be evicted is taken first."""
-
-    def __len__(self) -> int: ...
-
-    def pop(self) -> Task: ...
+_NO_KEY: Key = ()
 
 
 class VictimOrder:
-    """The order of ``Orders.victims`` in one action's run; the larger of two keys comes first."""
+    """The order of ``Orders.victims``, computed from sort keys where every plugin gives one.
+
+    Nearly always one victim is enough, and the victim with the largest key is the first one. If
+    another victim is needed, shares have changed, and it depends on the heap of all victims as it was
+    before. That heap is built only then.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,27 +37,34 @@ class VictimOrder:
             and not chains.flat("victim_queue_order")
         )
         # Keys of tasks whose names have no number, and of the others; they never change.
-        self._task_keys = (orders.task_key(indexed=False), orders.task_key(indexed=True))
-        self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
+        self._task_keys = (self._keys_of_tasks(indexed=False), self._keys_of_tasks(indexed=True))
 
-    def waiting(self, victims: list[Task], preemptor: Task) -> VictimQueue:
-        """The victims as a queue, in the order of eviction."""
-        keys = None
-        if self._has_keys and victims and preemptor.job_id in self._session.jobs:
-            keys = self._keys(victims)
+    def in_order(self, victims: list[Task], preemptor: Task) -> Iterator[Task]:
+        """The victims in the order of eviction; each must be evicted before the next one is asked for."""
+        keys = self._keys(victims) if self._has_keys and victims else None
         if keys is None:
-            return self._session.orders.victims(victims, preemptor)
-        return _FirstByKey(victims, keys, self._key)
+            heap = self._session.orders.victims(victims, preemptor)
+        else:
+            yield victims[keys.index(max(keys))]
+            heap = self._heap_without_first(victims, keys)
+        while heap:
+            yield heap.pop()
+
+    def _heap_without_first(self, victims: list[Task], keys: list[Key]) -> LiveHeap[Task]:
+        """The heap of the victims, after the first was popped when the keys were these."""
+        before = {task.uid: key for task, key in zip(victims, keys, strict=True)}
+        key_of: Callable[[Task], Key] = lambda task: before[task.uid]  # noqa: E731
+        heap = LiveHeap(lambda left, right: key_of(left) > key_of(right), victims)
+        heap.pop()
+        key_of = self._key
+        return heap
 
     def _keys(self, victims: list[Task]) -> list[Key] | None:
-        """None: mixed tasks, and tasks without a job, have no keys."""
-        known = self._known[victims[0].pod_index is not None]
-        keys = []
-        for task in victims:
-            key = known.get(task.uid) or self._look_up(task, known)
-            if key is None:
-                return None
-            keys.append(key)
+        """The keys of the victims now; None: they have none, since only some names have a number."""
+        task_keys = self._task_keys[victims[0].pod_index is not None]
+        keys = [task_keys[task] for task in victims]
+        if _NO_KEY in keys:
+            return None
         job_ids = dict.fromkeys([task.job_id for task in victims])
         if len(job_ids) == 1:
             return keys
@@ -71,22 +72,19 @@ class VictimOrder:
         ranks = {id_: self._rank(self._session.jobs[id_], of_queue) for id_ in job_ids}
         return [(ranks[task.job_id], key) for task, key in zip(victims, keys, strict=True)]
 
-    def _look_up(self, task: Task, known: dict[str, Key]) -> Key | None:
-        indexed = task.pod_index is not None
-        make = self._task_keys[indexed]
-        if (
-            make is None
-            or task.job_id not in self._session.jobs
-            or known is not self._known[indexed]
-        ):
-            return None
-        key = known[task.uid] = make(task)
-        return key
+    def _keys_of_tasks(self, *, indexed: bool) -> Memo[Task, Key]:
+        make = self._session.orders.task_key(indexed=indexed)
+
+        def key(task: Task) -> Key:
+            is_mixed = (task.pod_index is not None) is not indexed
+            return _NO_KEY if make is None or is_mixed else make(task)
+
+        return Memo(key)
 
     def _key(self, task: Task) -> Key:
-        """As it is now."""
+        """The key of a victim now."""
         rank = self._rank(self._session.jobs[task.job_id], Memo(self._rank_of_queue))
-        return (rank, self._known[task.pod_index is not None][task.uid])
+        return (rank, self._task_keys[task.pod_index is not None][task])
 
     def _rank(self, job: Job, of_queue: Mapping[str, Key]) -> Key:
         return (*of_queue[job.queue], *[order.key(job) for order in self._job_orders or ()])
@@ -94,42 +92,3 @@ class VictimOrder:
     def _rank_of_queue(self, name: str) -> Key:
         assert self._queue_key is not None
         return self._queue_key(self._session.queues[name])
-
-
-class _FirstByKey:
-    """A heap that is built only when a second victim is needed."""
-
-    __slots__ = ("_before", "_heap", "_key", "_keys", "_left", "_victims")
-
-    def __init__(self, victims: list[Task], keys: list[Key], key: Callable[[Task], Key]) -> None:
-        self._victims = victims
-        # As they were when the victims were put together.
-        self._keys = keys
-        self._key = key
-        self._left = len(victims)
-        self._before: dict[str, Key] = {}
-        self._heap: LiveHeap[Task] | None = None
-
-    def __len__(self) -> int:
-        return self._left
-
-    def pop(self) -> Task:
-        self._left -= 1
-        if self._left == len(self._victims) - 1:
-            return self._victims[self._keys.index(max(self._keys))]
-        if self._heap is None:
-            self._heap = self._without_the_first()
-        return self._heap.pop()
-
-    def _without_the_first(self) -> LiveHeap[Task]:
-        uids = [task.uid for task in self._victims]
-        self._before = dict(zip(uids, self._keys, strict=True))
-        heap = LiveHeap(self._goes_first, self._victims)
-        heap.pop()
-        self._before = {}
-        return heap
-
-    def _goes_first(self, left: Task, right: Task) -> bool:
-        if self._before:
-            return self._before[left.uid] > self._before[right.uid]
-        return self._key(left) > self._key(right)

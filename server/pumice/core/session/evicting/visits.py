@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.job_index import WaitingGroup
 from pumice.core.cache.jobs import Job
 from pumice.core.model.reasons import Reason
-from pumice.core.session.waiting import errors_of, unplaceable_groups
+from pumice.core.session.waiting import errors_of, unschedulable_groups
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -19,7 +19,7 @@ class EvictionVisits:
 
     Where no eviction can help any job, the action changes nothing, in whatever order it visits the
     jobs. Then it visits one job of each waiting group, the representative. If the representative
-    gets the same reasons as in the last session, the action passes over the rest of the group.
+    gets the same reasons as in the last session, the action skips the rest of the group.
     """
 
     def __init__(self, session: Session, author: str) -> None:
@@ -33,33 +33,33 @@ class EvictionVisits:
 
     def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
         """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
-        session, unplaceable = self._session, self._session.waiting.unplaceable
-        groups = unplaceable_groups(session)
+        session, unschedulable = self._session, self._session.waiting.unschedulable
+        groups = unschedulable_groups(session)
         if not groups:
             return session.unsettled_jobs
         for group in groups:
             job = group.in_order()[0][1]
             self._groups[job.id] = group
             self._prepare(job)
-        awake = [*session.awake_jobs(), *(session.jobs[id_] for id_ in self._groups)]
-        awake.sort(key=lambda job: job.id)
-        if not any(may_help(job) for job in awake):
-            return awake
+        visited = [*session.jobs_to_visit(), *(session.jobs[id_] for id_ in self._groups)]
+        visited.sort(key=lambda job: job.id)
+        if not any(may_help(job) for job in visited):
+            return visited
         self._forget_representatives()
-        for job_id in [*unplaceable.waits]:
-            self._wake(session.jobs[job_id])
+        for job_id in [*unschedulable.waits]:
+            self._activate(session.jobs[job_id])
         return session.unsettled_jobs
 
     def changed(self) -> list[Job]:
         """The jobs to visit after them: those of groups whose reasons have changed."""
         session, jobs = self._session, []
         for job_id, group in self._groups.items():
-            before = session.waiting.unplaceable.waits[job_id].reasons
+            before = session.waiting.unschedulable.waits[job_id].reasons
             if self._own(session.reasons[job_id]) != self._own(before):
                 jobs += [job for _, job in group.in_order()]
         self._forget_representatives()
         for job in jobs:
-            self._wake(job)
+            self._activate(job)
         return sorted(jobs, key=lambda job: job.id)
 
     def _own(self, reasons: Iterable[Reason]) -> list[Reason]:
@@ -67,7 +67,7 @@ class EvictionVisits:
 
     def _prepare(self, job: Job) -> None:
         """Gives a job what a visit of the actions before this one would have left."""
-        to_place, wait = job.to_place, self._session.waiting.unplaceable.waits[job.id]
+        to_place, wait = job.to_place, self._session.waiting.unschedulable.waits[job.id]
         assert to_place is not None
         if "allocate" in self._coming:
             self._session.reasons[job.id] = []
@@ -82,9 +82,9 @@ class EvictionVisits:
             self._session.jobs[job_id].fit_errors.clear()
         self._groups.clear()
 
-    def _wake(self, job: Job) -> None:
+    def _activate(self, job: Job) -> None:
         waiting = self._session.waiting
         self._prepare(job)
         if "allocate" not in self._coming:
-            waiting.found_unplaceable[job.id] = (job, waiting.unplaceable.key_of(job.id))
-        waiting.unplaceable.wake(job.id)
+            waiting.found_unschedulable[job.id] = (job, waiting.unschedulable.key_of(job.id))
+        waiting.unschedulable.activate(job.id)

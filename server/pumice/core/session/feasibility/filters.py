@@ -13,8 +13,8 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal, refusals_by_row
 from pumice.core.model.memo import Memo
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.terms import PodLimit, is_about
-from pumice.core.session.policies import RowTerms
+from pumice.core.session.feasibility.terms import PodLimit
+from pumice.core.session.policies import RowTerms, concerns
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
@@ -28,7 +28,7 @@ class Feasibility:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Uids of tasks with a nominated node for which the pre-predicates were asked.
+        # Uids of tasks with a nominated node for which the pre-predicates were evaluated.
         self._prepared: set[str] = set()
         # By class: its refusals, and the nodes where evictions could resolve all of them.
         self._resolvable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
@@ -36,7 +36,7 @@ class Feasibility:
         self._pods_only = Memo(self._asks_for_pods_only)
 
     def prepare(self, task: Task) -> None:
-        """Notes that the pre-predicates were asked about a task, or need not be."""
+        """Notes that the pre-predicates were evaluated for a task, or need not be."""
         if task.pod.nominated_node_name:
             self._prepared.add(task.uid)
 
@@ -55,7 +55,7 @@ class Feasibility:
         return None
 
     def allows(self, task: Task, view: ClassView) -> Mask:
-        """Nodes that all predicates pass; resources are not looked at."""
+        """Nodes on which all predicates pass; resources are not checked."""
         mask = view.open
         for refusals in self._dynamic(task).values():
             for refusal in refusals:
@@ -92,17 +92,14 @@ class Feasibility:
         return refusals_by_row(rows, len(table))
 
     def refusals(self, task: Task, view: ClassView) -> list[list[Refusal]]:
-        """All refusals, plugin by plugin in the order of asking."""
+        """All refusals, plugin by plugin, in the order of plugins."""
         dynamic = self._dynamic(task)
         everything = NodeRows(self._session.table)
         result = []
         static = view.class_refusals()
-        by_row = dict(self._session.chains.named("row_predicate"))
         for name in self._session.plugin_names:
-            row_refusals = []
-            if name in by_row:
-                row_refusals = view.by_numpy.refusals(name, by_row[name], everything)
-            of_plugin = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
+            by_row = view.by_numpy.refusals(name, everything)
+            of_plugin = [*by_row, *static.get(name, ()), *dynamic.get(name, ())]
             if of_plugin:
                 result.append(of_plugin)
         return result
@@ -120,12 +117,8 @@ class Feasibility:
         pre_predicates = dict(self._session.chains.named("pre_predicate"))
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
         static = view.class_refusals()
-        for name, by_row, by_task, by_node in self._predicates:
-            refusals = (
-                [r for r in view.by_numpy.refusals(name, by_row, rows) if r.rows[0]]
-                if by_row
-                else []
-            )
+        for name, by_task, by_node in self._predicates:
+            refusals = [r for r in view.by_numpy.refusals(name, rows) if r.rows[0]]
             refusals += [r for r in static.get(name, ()) if r.rows[row]]
             if by_task is not None and (prepared or name not in pre_predicates):
                 refusals += [r for r in by_task(task) or () if r.rows[row]]
@@ -152,20 +145,20 @@ class Feasibility:
     def _asks_for_pods_only(self, class_: TaskClass) -> bool:
         """Whether pod limits, which evictions can resolve, are the only row predicates."""
         flat = self._session.chains.flat("row_predicate")
-        rules = [rule for rule in flat if is_about(rule, class_)]
+        rules = [rule for rule in flat if concerns(rule, class_)]
         return bool(rules) and all(
             isinstance(rule, RowTerms) and isinstance(rule.term(class_), PodLimit) for rule in rules
         )
 
     @cached_property
-    def _predicates(self) -> list[tuple[str, Any, Any, Any]]:
-        """The plugins that filter, in order, with what each asks by row, task and node."""
+    def _predicates(self) -> list[tuple[str, Any, Any]]:
+        """The plugins that filter, in order, with their task and node predicates."""
         points = ("class_predicate", "row_predicate", "task_predicate", "node_predicate")
         by_class, by_row, by_task, by_node = (
             dict(self._session.chains.named(point)) for point in points
         )
         return [
-            (name, by_row.get(name), by_task.get(name), by_node.get(name))
+            (name, by_task.get(name), by_node.get(name))
             for name in self._session.plugin_names
             if name in {*by_class, *by_row, *by_task, *by_node}
         ]
@@ -180,7 +173,7 @@ class Feasibility:
             here = failed.copy()
             for refusal in refusals:
                 if refusal.unresolvable:
-                    # Plugins after the first that fails are not asked about that node.
+                    # Plugins after the first that fails are not called for that node.
                     unresolvable |= refusal.rows & ~failed
                 here |= refusal.rows
             failed = here
@@ -188,7 +181,7 @@ class Feasibility:
 
     def _resolvable_of_class(self, view: ClassView) -> Mask:
         """The same where one plugin alone filters, and by class and row alone."""
-        name, by_row, _, _ = self._predicates[0]
+        name = self._predicates[0][0]
         known = self._resolvable.get(view.class_.number)
         if known is None or known[0] is not view.static:
             resolvable = np.ones(len(self._session.table), dtype=np.bool_)
@@ -200,8 +193,7 @@ class Feasibility:
         resolvable = known[1]
         if self._pods_only[view.class_]:
             return resolvable
-        rows = NodeRows(self._session.table)
-        for refusal in view.by_numpy.refusals(name, by_row, rows) if by_row else ():
+        for refusal in view.by_numpy.refusals(name, NodeRows(self._session.table)):
             if refusal.unresolvable:
                 resolvable = resolvable & ~refusal.rows
         return resolvable
@@ -240,7 +232,7 @@ class Feasibility:
         return f"{text}: no node has devices of class {class_}" if class_ else text
 
     def predicate_errors(self, task: Task, view: ClassView) -> FitErrors:
-        """Why the predicates let the task nowhere, where resources are not asked about."""
+        """Why the predicates pass on no node, whatever resources the nodes have."""
         counts: dict[str, int] = {}
         asked = np.ones(len(self._session.table), dtype=np.bool_)
         unresolvable = self._count_refusals(task, view, asked, counts)
@@ -249,10 +241,10 @@ class Feasibility:
     def _count_refusals(
         self, task: Task, view: ClassView, asked: Mask, counts: dict[str, int]
     ) -> Mask | None:
-        """Counts reasons as one node after the other would give them.
+        """Counts reasons as if the nodes were checked one after the other.
 
         A node gives no further reason after an unresolvable one, and plugins after the first that
-        refuses are not asked about it.
+        refuses are not called for it.
         """
         unresolvable = np.zeros(len(asked), dtype=np.bool_)
         left = asked.copy()

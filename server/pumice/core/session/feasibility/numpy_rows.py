@@ -25,7 +25,7 @@ _REFRESH_ALL_ABOVE = 2
 # Up to this many touched rows are looked up among known results. The second number limits how many
 # results are kept.
 _FEW_ROWS = 4
-_MOST_SEEN = 1_000
+_MOST_KNOWN = 1_000
 # About this many rows are computed at a time.
 _ROWS_AT_ONCE = 32
 _NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
@@ -54,84 +54,83 @@ class NumpyRows:
     def _refresh_row(self, row: int) -> None:
         """Refreshes a row from the known result of an equal row, if there is one."""
         view, table = self._view, self._view.table
+        states = self._states(row)
+        if states is None:
+            self.refresh(np.array([row], dtype=np.intp))
+            return
         key = (
             table.amounts[:, row].tobytes(),
             table.offered[:, row].tobytes(),
             bool(view.static_ok[row]),
             float(view.static_order[row]),
-            *self._states(row),
+            *states,
         )
-        known = view.seen.get(key)
+        known = view.known_rows.get(key)
         if known is not None:
             for part, value in zip(view.outputs, known, strict=True):
                 part[row] = value
             return
         self.refresh(np.array([row], dtype=np.intp))
-        if len(view.seen) < _MOST_SEEN:
-            view.seen[key] = tuple(part[row].item() for part in view.outputs)
+        if len(view.known_rows) < _MOST_KNOWN:
+            view.known_rows[key] = tuple(part[row].item() for part in view.outputs)
 
-    def _states(self, row: int) -> list[object]:
-        """The states of a node that the answers of plugins follow from."""
-        view = self._view
-        return [
-            rule.state(row, view.answers.facet_of(point, name))
-            for point in ("row_predicate", "row_score", "row_batch_score")
-            for name, rule in view.chains.named(point)
-            if isinstance(rule, StateRule) and rule.concerns(view.class_)
-        ]
+    def _states(self, row: int) -> list[int] | None:
+        """The states of a node that rules depend on; None: a facet may give it another state."""
+        rules, states = self._view.rules, []
+        for point in ("row_predicate", "row_score", "row_batch_score"):
+            for name, rule in rules.at(point):
+                if not isinstance(rule, StateRule):
+                    continue
+                if rules.facet_of(point, name) is not None:
+                    return None
+                states.append(int(rule.numbers(np.array([row], dtype=np.intp))[0]))
+        return states
 
     def refresh(self, index: NDArray[np.intp] | None) -> None:
         """Computes some rows, or all of them."""
         where = slice(None) if index is None else index
         state = self.evaluate(NodeRows(self._view.table, index), where)
-        values = (
-            state.fits_idle,
-            state.fits_future,
-            state.open,
-            state.order,
-            state.batch,
-            state.total,
-        )
-        for part, value in zip(self._view.outputs, values, strict=True):
-            part[where] = value
+        for part, values in zip(self._view.outputs, state, strict=True):
+            part[where] = values
 
     def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
         """Evaluates some rows for the class; ``where`` are their positions."""
         view = self._view
         view.count("rows_computed", len(rows))
         open_ = view.static_ok[where].copy()
-        for refusals in self._answers("row_predicate", rows):
+        for refusals in self._results("row_predicate", rows):
             for refusal in refusals:
                 open_ &= ~refusal.rows
         order = view.static_order[where]
-        for score in self._answers("row_score", rows):
+        for score in self._results("row_score", rows):
             order = order + score
         batch: Floats = np.zeros(len(rows))
-        for score in self._answers("row_batch_score", rows):
+        for score in self._results("row_batch_score", rows):
             batch = batch + score
-        return RowState(view.fits(rows.idle), view.fits(rows.future), open_, order, batch)
+        fits_idle, fits_future = view.fits(rows.idle), view.fits(rows.future)
+        total = np.where(open_ & fits_future & fits_idle, order + batch, NEVER)
+        return RowState(fits_idle, fits_future, open_, order, batch, total)
 
-    def _answers(self, point: str, rows: NodeRows) -> Iterator[Any]:
-        """What the plugins of a row point answer about rows."""
-        view = self._view
-        for name, function in view.chains.named(point):
-            if isinstance(function, RowTerms):
-                facet = view.answers.facet_of(point, name)
-                yield function.term_of(view.class_, facet).evaluate(rows)
-            elif not isinstance(function, StateRule):
-                yield function(view.class_, rows)
-            elif function.concerns(view.class_):
-                yield function.answer(view.class_, view.answers.facet_of(point, name), rows)
+    def _results(self, point: str, rows: NodeRows) -> Iterator[Any]:
+        """The results of the rules at a row point, in the order of plugins."""
+        for name, rule in self._view.rules.at(point):
+            yield self._result(point, name, rule, rows)
 
-    def refusals(self, plugin: str, function: Any, rows: NodeRows) -> list[Refusal]:
-        """What a plugin's row predicate has against rows."""
-        view = self._view
-        if not isinstance(function, StateRule):
-            return list(function(view.class_, rows))
-        if not function.concerns(view.class_):
-            return []
-        facet = view.answers.facet_of("row_predicate", plugin)
-        return list(function.answer(view.class_, facet, rows))
+    def _result(self, point: str, plugin: str, rule: Any, rows: NodeRows) -> Any:
+        class_, facet = self._view.class_, self._view.rules.facet_of(point, plugin)
+        if isinstance(rule, RowTerms):
+            return rule.term_of(class_, facet).evaluate(rows)
+        return (
+            rule.answer(class_, facet, rows) if isinstance(rule, StateRule) else rule(class_, rows)
+        )
+
+    def refusals(self, plugin: str, rows: NodeRows) -> list[Refusal]:
+        """The refusals of a plugin at ``row_predicate``."""
+        point = "row_predicate"
+        for name, rule in self._view.rules.at(point):
+            if name == plugin:
+                return list(self._result(point, name, rule, rows))
+        return []
 
     def best_rows(self, within: Mask | None, count: int) -> list[int]:
         """The best row with idle resources for each of so many tasks of the class, placed in turn.

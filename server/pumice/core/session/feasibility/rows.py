@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,20 +107,15 @@ class NodeRows:
         return pods
 
 
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """Feasibility and scores of some rows for one class."""
+class RowState(NamedTuple):
+    """Feasibility and scores of rows for one class."""
 
     fits_idle: Mask
     fits_future: Mask
-    # All predicates pass that depend on class and row alone.
+    # Whether the predicates pass that depend on class and row alone.
     open: Mask
+    # Scores that are summed in the order of nodes, and in the order of batches.
     order: Floats
     batch: Floats
-
-    @property
-    def total(self) -> Floats:
-        """The score of a row for an allocation now; minus infinity where it is not feasible."""
-        takes = self.open & self.fits_future
-        takes &= self.fits_idle
-        return np.where(takes, self.order + self.batch, NEVER)
+    # The score of a row for an allocation now; minus infinity where it is not feasible.
+    total: Floats

@@ -1,79 +1,85 @@
-"""Feasible nodes of a task class, with their scores.
+"""Feasible nodes of task classes, with their scores, and the cache of these views.
 
-A view is kept across sessions. It follows the node table's changes, so that after a placement
-only the touched rows are computed again.
+A view is kept over sessions. It follows the changes of the node table, so that a placement
+invalidates one row.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.core import kernel
 from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
-from pumice.core.cache.tasks import TaskClass
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
-from pumice.core.session.feasibility.limits import RowLimits
+from pumice.core.session.feasibility.class_rules import ClassRules, Facets, Refusals
+from pumice.core.session.feasibility.kernel_rows import KernelRows, terms_of
 from pumice.core.session.feasibility.numpy_rows import NumpyRows
-from pumice.core.session.feasibility.terms import (
-    NO_LIMITS,
-    KernelTerm,
-    Outputs,
-    RowProgram,
-    is_about,
-    limits_of,
-    terms_of,
-)
-from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.policies import ClassRule
+from pumice.core.session.feasibility.rows import RowState
+from pumice.core.session.policies import ClassRule, RowTerms, StateRule, concerns
 
-_NO_CHAINS = Chains(Hooks(), [])
-Work = Counter[str]
-# ((point, plugin), facet) for every class rule with a facet.
-Facets = tuple[tuple[tuple[str, str], Hashable], ...]
-Refusals = list[tuple[str, list[Refusal]]]
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+# The number of a class, with the facets where there are any.
+ViewKey = int | tuple[int, Facets]
+# The approximate size of a view per node, and the most that all views together may take.
+_BYTES_PER_NODE = 40
+_MOST_BYTES = 256 * 2**20
+_FEWEST_VIEWS = 16
+# Point and plugin, and the function that gives the facet of a task there.
+_FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
+_NO_RULES: list[_FacetRule] = []
+_FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
 
 
 class ClassView:
     """Masks and scores of one class over all rows; call ``sync`` before reading."""
 
-    def __init__(
-        self, class_: TaskClass, facets: Facets, table: NodeTable, chains: Chains, work: Work
-    ) -> None:
+    def __init__(self, class_: TaskClass, facets: Facets, session: Session) -> None:
         self.class_ = class_
-        self.answers = ClassAnswers(class_, facets, table)
-        self.table = table
-        self._layout = -1
-        self._terms: dict[str, KernelTerm] | None = None
-        self._limits: RowLimits | None = None
-        self._position = -1
-        self._program: RowProgram | None = None
-        self._takes_any = (-1, -1)
+        self.table: NodeTable = session.table
+        self.rules = ClassRules(class_, facets, self.table)
+        # The state of the table that the arrays are for.
+        self._layout = self._position = -1
+        # None: NumPy computes the rows.
+        self._kernel_rows: KernelRows | None = None
+        # A row that was feasible, and the state of the table for which it was looked up.
+        self._feasible_row, self._feasible_position = -1, -1
         self._errors: tuple[int, FitErrors] | None = None
-        self.static: list[tuple[str, list[Refusal]]] = []
-        self.reuse(chains, work)
+        self.static: Refusals = []
+        self.use(session)
 
-    def reuse(self, chains: Chains, work: Work) -> None:
-        """Uses the view in a new session, which has opened its plugins again."""
-        self.chains = chains
-        # This session has not yet checked whether the answers at class points still hold.
+    def use(self, session: Session) -> None:
+        """A session has begun, and has opened its plugins again."""
+        self.rules.use(session.chains)
+        self._work = session.work
+        # Whether the view alone says where every task of the class can go, and which node is best.
+        self.is_plain = session.plain.is_class_plain(self.class_)
+        # Whether this session has checked that the results at class points are still valid.
         self._is_checked = False
-        self._work = work
-        if self._limits is not None:
-            self._limits.reuse(chains, self.answers)
-        # The results of NumPy for rows, by everything that they follow from: most nodes are like others.
-        self.seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
+        # The results of NumPy for rows, by everything that they depend on: most nodes are alike.
+        self.known_rows: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
+        if self._kernel_rows is not None:
+            self._kernel_rows.renew_states()
 
     def release(self) -> None:
         """The session has ended: its plugins and work may be freed."""
-        self.chains, self._work, self.seen = _NO_CHAINS, Counter(), {}
-        if self._limits is not None:
-            self._limits.reuse(_NO_CHAINS, self.answers)
+        self.rules.release()
+        self._work, self.known_rows = Counter(), {}
+        if self._kernel_rows is not None:
+            self._kernel_rows.renew_states()
+
+    def count(self, what: str, number: int = 1) -> None:
+        self._work[what] += number
 
     @property
     def by_numpy(self) -> NumpyRows:
@@ -81,9 +87,15 @@ class ClassView:
         return NumpyRows(self)
 
     @property
+    def uses_kernel(self) -> bool:
+        return self._kernel_rows is not None
+
+    @property
     def fits_nowhere(self) -> bool:
-        """No node offers some resource that the class asks for: the arrays are the table's."""
+        """No node offers some resource that the class requests: the arrays are the table's."""
         return self.total is self.table.never
+
+    # Keeping up with the table.
 
     def sync(self) -> None:
         table = self.table
@@ -91,106 +103,60 @@ class ClassView:
             self._start()
             return
         if not self._is_checked:
-            self._check_class_answers()
+            self._check_class_results()
         if self._position == table.changes:
             return
-        if self._program is not None:
-            self._run_program(self._program, self._position)
+        if self._kernel_rows is not None:
+            self._work["rows_computed"] += self._kernel_rows.follow(self._position)
         elif not self.fits_nowhere:
             self.by_numpy.follow(self._position)
         self._position = table.changes
 
     def _start(self) -> None:
-        table = self.table
-        self.seen.clear()
-        self._layout, self._is_checked = table.layout, True
-        self._invalidate_findings()
-        count = len(table)
+        """Computes everything."""
+        table, count = self.table, len(self.table)
+        self.known_rows.clear()
+        self._layout, self._is_checked, self._kernel_rows = table.layout, True, None
+        self._invalidate_results()
         self._find_needs()
+        self._position = table.changes
         if any(column == ABSENT_COLUMN for column, _ in self.needs):
             self._fit_nowhere()
             return
         self.static_ok: Mask
         self.static_order: Floats
-        # The refusals are by plugin, in the order in which plugins are asked.
-        self.static, self.static_ok, self.static_order = self.answers.combined(self.chains)
-        self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
+        # The refusals are by plugin, in the order of plugins.
+        self.static, self.static_ok, self.static_order = self.rules.combined()
         self.fits_idle: Mask = np.zeros(count, dtype=np.bool_)
+        self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
         self.open: Mask = np.zeros(count, dtype=np.bool_)
         # Without scores of rows the order is that of the class, in the same array.
-        self.order: Floats = np.zeros(count) if self._scores_rows() else self.static_order
+        scores_rows = self.rules.at("row_score")
+        self.order: Floats = np.zeros(count) if scores_rows else self.static_order
         self.batch: Floats = np.zeros(count)
         self.total: Floats = np.zeros(count)
         fits = (self.fits_idle, self.fits_future)
-        # What is computed for each row.
-        self.outputs: Outputs = (*fits, self.open, self.order, self.batch, self.total)
-        self._limits = None
-        self._program = self._compile()
-        if self._program is None:
+        self.outputs = RowState(*fits, self.open, self.order, self.batch, self.total)
+        terms = terms_of(self.rules) if kernel.rows is not None and count else None
+        if terms is None:
+            if kernel.rows is not None and count:
+                self.count("classes_by_numpy")
             self.by_numpy.refresh(None)
-        else:
-            self._run_program(self._program, -1)
-        self._position = table.changes
+            return
+        arrays = (self.static_ok, self.static_order, self.outputs)
+        self._kernel_rows = KernelRows(self.rules, table, self.needs, terms, arrays)
+        self.count("rows_computed", self._kernel_rows.follow(-1))
 
-    def _invalidate_findings(self) -> None:
-        self._takes_any = (-1, -1)
+    def _invalidate_results(self) -> None:
+        self._feasible_row = self._feasible_position = -1
         if self._errors is not None:
             # The next errors are compared with these.
             self._errors = (-1, self._errors[1])
 
-    def _check_class_answers(self) -> None:
-        """Asks again what no longer holds, and refreshes the rows for which that matters."""
-        self._is_checked = True
-        if self.fits_nowhere:
-            return
-        if kernel.rows is not None and self._program is None:
-            self.count("classes_by_numpy")
-        before = self.answers.asked
-        self.static, passes, scores = self.answers.combined(self.chains)
-        if (self.order is self.static_order and self._scores_rows()) or self._has_other_terms():
-            self._start()
-            return
-        if self.answers.asked == before:
-            return
-        self.count("classes_refreshed")
-        changed = np.flatnonzero((passes != self.static_ok) | (scores != self.static_order))
-        # In place: the kernel's program reads these arrays.
-        self.static_ok[:], self.static_order[:] = passes, scores
-        self._invalidate_findings()
-        if len(changed):
-            self.by_numpy.refresh(changed)
-            if self._program is not None:
-                self._program.forget()
-
-    def _has_other_terms(self) -> bool:
-        """Whether a node has changed so that the kernel computes the scores by other terms."""
-        if kernel.rows is None:
-            return False
-        if terms_of(self.class_, self.chains, self.answers) != self._terms:
-            return True
-        if self._limits is not None:
-            return not self._limits.holds
-        return self._program is not None and self._is_limited()
-
-    def _is_limited(self) -> bool:
-        """Whether states that plugins keep limit how many tasks of the class a row takes."""
-        return bool(limits_of(self.class_, self.chains, self.answers))
-
-    def _scores_rows(self) -> bool:
-        return any(is_about(rule, self.class_) for _, rule in self.chains.named("row_score"))
-
-    def class_refusals(self) -> dict[str, list[Refusal]]:
-        """What plugins have against nodes, whatever their state, by plugin."""
-        return dict(self.answers.at("class_predicate", self.chains))
-
-    def class_scores(self) -> list[tuple[str, Floats]]:
-        """The scores of all nodes that follow from the class, by plugin."""
-        return self.answers.at("class_score", self.chains)
-
     def _find_needs(self) -> None:
-        """Column and amount of all that must be there, and the names of the resources.
+        """Finds column and amount of all that a node must have, and the names of the resources.
 
-        Cpu and memory are compared even when nothing is asked: a node may be below zero.
+        Cpu and memory are compared even if nothing is requested: a node may be below zero.
         """
         table, request = self.table, self.class_.request
         columns = {name: column for column, name in enumerate(table.columns)}
@@ -204,66 +170,67 @@ class ClassView:
                 self.need_names.append(name)
 
     def _fit_nowhere(self) -> None:
-        """No node offers some resource that the class asks for: nothing has to be computed."""
+        """No node offers some resource that the class requests: nothing has to be computed."""
         table = self.table
         self.static = []
         self.static_ok = self.fits_future = self.fits_idle = self.open = table.nowhere
         self.static_order = self.order = self.batch = table.nothing
         self.total = table.never
-        self._program = None
-        self._position = table.changes
 
-    def _compile(self) -> RowProgram | None:
-        """The row functions for the kernel, where there is one and all of them have a term."""
-        if kernel.rows is None or not len(self.table):
-            return None
-        terms = self._terms = terms_of(self.class_, self.chains, self.answers)
-        if terms is None:
+    def _check_class_results(self) -> None:
+        """Evaluates rules at class points again, if necessary, and the rows that they change."""
+        self._is_checked = True
+        if self.fits_nowhere:
+            return
+        if kernel.rows is not None and not self.uses_kernel:
             self.count("classes_by_numpy")
-            return None
-        if self._limits is None and self._is_limited():
-            self._limits = RowLimits(self.class_, self.table, self.chains, self.answers)
-        static = (self.static_ok, self.static_order)
-        limits = NO_LIMITS if self._limits is None else self._limits.arrays
-        return RowProgram(self.class_, self.table, self.needs, static, terms, limits, self.outputs)
+        before = self.rules.evaluations
+        self.static, passes, scores = self.rules.combined()
+        if self._has_other_row_rules():
+            self._start()
+            return
+        if self.rules.evaluations == before:
+            return
+        self.count("classes_refreshed")
+        changed = np.flatnonzero((passes != self.static_ok) | (scores != self.static_order))
+        # In place: the kernel's program reads these arrays.
+        self.static_ok[:], self.static_order[:] = passes, scores
+        self._invalidate_results()
+        if len(changed):
+            self.by_numpy.refresh(changed)
+            if self._kernel_rows is not None:
+                self._kernel_rows.forget()
 
-    def _run_program(self, program: RowProgram, since: int) -> None:
-        if self._limits is not None:
-            rows = self.table.touched_since(since)
-            if not self._limits.fill(rows):
-                program = self._reopened()
-        self._work["rows_computed"] += program.evaluate(since)
+    def _has_other_row_rules(self) -> bool:
+        """Whether rows are scored where they were not, or computed by other terms of the kernel."""
+        if self.order is self.static_order and self.rules.at("row_score"):
+            return True
+        if self._kernel_rows is not None:
+            return not self._kernel_rows.is_valid
+        return kernel.rows is not None and terms_of(self.rules) is not None
 
-    def _reopened(self) -> RowProgram:
-        """The program with the arrays of the limits as they are now."""
-        program = self._program = self._compile()
-        assert program is not None
-        return program
+    # Results.
 
-    def count(self, what: str, number: int = 1) -> None:
-        self._work[what] += number
+    def class_refusals(self) -> dict[str, list[Refusal]]:
+        """The refusals that do not depend on the state of nodes, by plugin."""
+        return dict(self.rules.results("class_predicate"))
 
-    @property
-    def has_program(self) -> bool:
-        """Whether the kernel computes the rows."""
-        return self._program is not None
+    def class_scores(self) -> list[tuple[str, Floats]]:
+        """The scores of all nodes that depend on the class alone, by plugin."""
+        return self.rules.results("class_score")
 
     def best_rows(
         self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...] = ()
     ) -> list[int]:
         """The best rows for so many tasks placed one after the other; fewer where room runs out.
 
-        Terms may be given only where the view has a program.
+        Terms may be given only where the view uses the kernel.
         """
-        if self._program is None:
+        if self._kernel_rows is None:
             return self.by_numpy.best_rows(within, count)
-        limits = self._limits if count > 1 else None
-        if limits is not None and not limits.deepen(count, self.chains, self.answers):
-            self._reopened()
-        parts = tuple([term.kernel_parts for term in terms]) if terms else ()
-        rows, judged = self._program.choose(within, count, parts)
-        if judged:
-            self._work["rows_computed"] += judged
+        rows, computed = self._kernel_rows.best_rows(within, count, terms)
+        if computed:
+            self._work["rows_computed"] += computed
         return rows
 
     def fits(self, amounts: Floats) -> Mask:
@@ -277,16 +244,16 @@ class ClassView:
     @property
     def has_feasible_row(self) -> bool:
         """Whether a row has enough resources now or after releases, and passes the predicates."""
-        position, row = self._takes_any
+        row = self._feasible_row
         if row >= 0 and self.open[row] and self.fits_future[row]:
             # The row that was found last is still feasible.
             return True
-        if position != self._position:
-            takes = self.open & self.fits_future
-            found = int(takes.argmax()) if len(takes) else -1
-            row = found if found >= 0 and takes[found] else -1
-            self._takes_any = (self._position, row)
-        return row >= 0
+        if self._feasible_position != self._position:
+            feasible = self.open & self.fits_future
+            first = int(feasible.argmax()) if len(feasible) else -1
+            self._feasible_row = first if first >= 0 and feasible[first] else -1
+            self._feasible_position = self._position
+        return self._feasible_row >= 0
 
     def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
         """Why the class fits on no row; computed again only after a change.
@@ -303,53 +270,107 @@ class ClassView:
         return errors
 
 
-class ClassAnswers:
-    """The answers at ``class_predicate`` and ``class_score``, each kept as long as it holds."""
+class ClassViews:
+    """The views of the classes in use; when they need too much memory, the oldest ones go."""
 
-    __slots__ = ("_class", "_facets", "_kept", "_table", "asked")
+    def __init__(self) -> None:
+        # The session that used a view last, and the view; in the order of use.
+        self._views: dict[ViewKey, tuple[int, ClassView]] = {}
+        # Views with arrays of their own.
+        self._with_arrays: set[ViewKey] = set()
 
-    def __init__(self, class_: TaskClass, facets: Facets, table: NodeTable) -> None:
-        self._class = class_
-        self._facets = dict(facets)
-        self._table = table
-        # By point and plugin: the version that the answer holds for, and the answer.
-        self._kept: dict[tuple[str, str], tuple[Hashable, Any]] = {}
-        # How often a plugin was asked.
-        self.asked = 0
+    def __len__(self) -> int:
+        return len(self._views)
 
-    def facet_of(self, point: str, plugin: str) -> Hashable:
-        """What a plugin's answers at a point depend on beside the class; None: nothing."""
-        return self._facets.get((point, plugin))
+    def view(self, class_: TaskClass, facets: Facets, session: Session) -> ClassView:
+        """The view of a class, up to date."""
+        number: ViewKey = (class_.number, facets) if facets else class_.number
+        known, age = self._views.get(number), session.number
+        if known is not None and known[0] == age:
+            # In one session, no resource comes or goes: only the rows may have changed.
+            known[1].sync()
+            return known[1]
+        if known is None:
+            view = ClassView(class_, facets, session)
+        else:
+            del self._views[number]
+            view = known[1]
+            view.use(session)
+        self._views[number] = (age, view)
+        view.sync()
+        if view.fits_nowhere:
+            self._with_arrays.discard(number)
+        elif number not in self._with_arrays:
+            self._with_arrays.add(number)
+            self._trim(
+                max(_FEWEST_VIEWS, _MOST_BYTES // (_BYTES_PER_NODE * len(session.table) + 1))
+            )
+        return view
 
-    def combined(self, chains: Chains) -> tuple[Refusals, Mask, Floats]:
-        """All refusals by plugin, the nodes that pass all of them, and the sum of the scores."""
-        refused: Refusals = self.at("class_predicate", chains)
-        passes: Mask = np.ones(len(self._table), dtype=np.bool_)
-        for _, refusals in refused:
-            for refusal in refusals:
-                passes &= ~refusal.rows
-        scores: Floats = np.zeros(len(self._table))
-        for _, score in self.at("class_score", chains):
-            scores = scores + score
-        return refused, passes, scores
+    def _trim(self, most: int) -> None:
+        if len(self._with_arrays) > most:
+            oldest = [number for number in self._views if number in self._with_arrays]
+            for key in oldest[: len(oldest) - most]:
+                self._drop(key)
 
-    def _version(self, rule: ClassRule[Any]) -> Hashable:
-        own = rule.version()
-        return own if rule.version_of is None else (own, rule.version_of(self._class))
+    def forget(self, number: int) -> None:
+        """The class with that number is gone."""
+        self._drop(number)
+        for key in [k for k in self._views if isinstance(k, tuple) and k[0] == number]:
+            self._drop(key)
 
-    def at(self, point: str, chains: Chains) -> list[tuple[str, Any]]:
-        """The answers at one point, by plugin, in the order in which plugins are asked."""
-        answers = []
-        for name, rule in chains.named(point):
-            is_rule = isinstance(rule, ClassRule)
-            own = self._version(rule) if is_rule else self._table.objects_version
-            version = (self._table.layout, own)
-            known = self._kept.get((point, name))
-            if known is None or known[0] != version:
-                self.asked += 1
-                facet = self._facets.get((point, name))
-                answer = rule.answer(self._class, facet) if is_rule else rule(self._class)
-                answer = list(answer) if point == "class_predicate" else answer
-                known = self._kept[point, name] = (version, answer)
-            answers.append((name, known[1]))
-        return answers
+    def _drop(self, key: ViewKey) -> None:
+        self._views.pop(key, None)
+        self._with_arrays.discard(key)
+
+    def clear(self) -> None:
+        self._views.clear()
+        self._with_arrays.clear()
+
+    def release(self, age: int) -> None:
+        """The session has ended: its plugins may be freed."""
+        for used, view in reversed(self._views.values()):
+            if used != age:
+                break
+            view.release()
+
+
+class SessionViews:
+    """Finds the view of a task: one for each class, and for each facet where rules have facets."""
+
+    def __init__(self, session: Session, kept: ClassViews) -> None:
+        self._session = session
+        self._kept = kept
+        self._rules = Memo(self._find_rules)
+
+    def of(self, task: Task) -> ClassView:
+        """The view of the task's class, up to date."""
+        facets = self.facets(task) if self.has_facets else ()
+        return self._kept.view(task.class_, facets, self._session)
+
+    def facets(self, task: Task) -> Facets:
+        """What rules depend on beside the task's class; empty where none has a facet."""
+        rules = self.facet_rules(task.class_)
+        return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
+
+    @cached_property
+    def has_facets(self) -> bool:
+        """Whether any rule has a facet; plugins have registered their rules when this is asked."""
+        return any(
+            getattr(rule, "facet", None) is not None
+            for point in _FACET_POINTS
+            for _, rule in self._session.chains.named(point)
+        )
+
+    def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        """The facets of rules about a class, by point and plugin."""
+        return self._rules[class_] if self.has_facets else _NO_RULES
+
+    def _find_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        return [
+            ((point, name), rule.facet)
+            for point in _FACET_POINTS
+            for name, rule in self._session.chains.named(point)
+            if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
+            if concerns(rule, class_)
+        ]

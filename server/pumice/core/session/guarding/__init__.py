@@ -1,1 +1,1 @@
-"""Checks third-party plugins: errors and wrong answers are attributed to the plugin."""
+"""Checks third-party plugins: errors and invalid results are attributed to the plugin."""

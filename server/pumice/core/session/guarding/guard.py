@@ -1,7 +1,7 @@
-"""Checks third-party plugins: an error or a wrong answer is attributed to the plugin.
+"""Checks third-party plugins: an error or an invalid result is attributed to the plugin.
 
 A built-in plugin is trusted, and so called directly. Every function that another plugin registers
-is wrapped: an error in it, or an answer of the wrong type or shape, ends the session with the
+is wrapped: an error in it, or a result of the wrong type or shape, ends the session with the
 plugin's name, and the engine runs it again without that plugin.
 """
 
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.decisions import PluginFault
 from pumice.core.errors import InvariantError
-from pumice.core.model.group import Queue
 from pumice.core.session.feasibility.terms import KERNEL_TERMS
-from pumice.core.session.guarding.answers import (
+from pumice.core.session.guarding.checks import (
     check_of,
     hashable,
     missing,
@@ -33,7 +32,7 @@ from pumice.core.session.guarding.answers import (
     truth_or_none,
     whole,
 )
-from pumice.core.session.hooks import EventHandler, Simulation
+from pumice.core.session.hooks import EventHandler
 from pumice.core.session.policies import (
     AllocatableCount,
     ClassRule,
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 Check = Callable[[tuple[Any, ...], Any], Any]
-# The functions inside the strong forms of policies, and what each may answer; None: what the hook
-# itself may answer. A form may do without some of them.
+# The functions inside the strong forms of policies, and what each may return; None: the same as the
+# function of the hook. A form may do without some of them.
 _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     SortKey: {"key": sortable},
     AllocatableCount: {"count": whole},
@@ -62,21 +61,25 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     VictimRule: {"victims": None, "mark": real, "limit": real},
     RowTerms: {"term": row_term, "of_facet": row_term, "facet": hashable},
     ClassRule: {"answer": None, "version": hashable, "facet": hashable, "version_of": hashable},
-    PlainRule: {"of_class": truth_or_none, "of_task": truth, "prepare": truth},
-    StateRule: {"answer": None, "state": hashable, "concerns": truth, "facet": hashable},
+    PlainRule: {"of_class": truth_or_none, "of_task": truth, "prepare": whole},
+    StateRule: {"answer": None, "concerns": truth, "facet": hashable},
 }
-# Those that are checked against the question, or against the hook with another question: the hook's
-# own check, the question and the answer.
+# Functions whose check needs their arguments: the check of the hook, the arguments and the result.
 _IN_CONTEXT: dict[type, dict[str, Callable[[Check, tuple[Any, ...], Any], Any]]] = {
-    # Between class and rows it gets the facet.
-    StateRule: {"answer": lambda check, asked, answer: check((asked[0], asked[2]), answer)},
-    DomainScore: {"score": lambda _check, asked, answer: scores_of(len(asked[1]), answer)},
+    # Between class and rows it gets the facet, unlike the hook.
+    StateRule: {"answer": lambda check, given, result: check((given[0], given[2]), result)},
+    DomainScore: {"score": lambda _check, given, result: scores_of(len(given[1]), result)},
+}
+# The methods of a simulation.
+_SIMULATION: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("add", "remove", "why_not"), text_or_none),
+    "is_allocatable": truth,
 }
 _GONE = object()
 
 
 class PluginFailedError(Exception):
-    """A plugin raised, or gave an invalid answer; the session is undone and run again without it."""
+    """A plugin raised, or returned an invalid value; the session is undone and run again without it."""
 
     def __init__(
         self, plugin: str, where: str, error: Exception, function: Callable[..., Any] | None = None
@@ -172,13 +175,13 @@ class HookGuard:
         check = check_of(point, self._table)
         form = type(function)
         if form not in _CHECKS:
-            return self.asked(point, function, check)
+            return self.wrapped(point, function, check)
         checks: dict[str, Check] = {
             part: _checking(own) if own else check for part, own in _CHECKS[form].items()
         }
         checks |= {part: partial(own, check) for part, own in _IN_CONTEXT.get(form, {}).items()}
         parts = {
-            part: self.asked(f"{point}.{part}", given, own)
+            part: self.wrapped(f"{point}.{part}", given, own)
             for part, own in checks.items()
             if (given := getattr(function, part)) is not None
         }
@@ -194,27 +197,27 @@ class HookGuard:
     def _handler(self, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
             raise TypeError(f"a handler must be an EventHandler, is {handler!r}")
-        allocated = self.asked("handlers.allocated", handler.allocated, _checking(text_or_none))
+        allocated = self.wrapped("handlers.allocated", handler.allocated, _checking(text_or_none))
         deallocated = handler.deallocated
         if deallocated is not None:
-            nothing = _checking(lambda _answer: None)
-            deallocated = self.asked("handlers.deallocated", deallocated, nothing)
+            nothing = _checking(lambda _result: None)
+            deallocated = self.wrapped("handlers.deallocated", deallocated, nothing)
         return EventHandler(allocated, deallocated)
 
-    def asked(self, where: str, function: Callable[..., Any], check: Check) -> Any:
-        """The function, with its errors and wrong answers attributed to the plugin."""
+    def wrapped(self, where: str, function: Callable[..., Any], check: Check) -> Any:
+        """The function, with its errors and invalid results attributed to the plugin."""
 
-        def ask(*question: Any) -> Any:
+        def call(*arguments: Any) -> Any:
             try:
-                # Lists are copies: what a plugin does to them stays with it.
-                copies = tuple(list(part) if isinstance(part, list) else part for part in question)
-                return check(question, function(*copies))
+                # Lists are copied, so that a plugin cannot change those of the session.
+                copies = tuple(list(part) if isinstance(part, list) else part for part in arguments)
+                return check(arguments, function(*copies))
             except (InvariantError, PluginFailedError):
                 raise
             except Exception as error:
                 raise PluginFailedError(self._plugin, where, error, function) from error
 
-        return self._timings.timed(self._plugin, ask)
+        return self._timings.timed(self._plugin, call)
 
     def _term(
         self, point: str, check: Check, make: Callable[..., Any], class_: TaskClass, *facet: Any
@@ -223,32 +226,23 @@ class HookGuard:
         term = make(class_, *facet)
         if isinstance(term, KERNEL_TERMS[point]):
             return term
-        evaluate = self.asked(
-            f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
+        evaluate = self.wrapped(
+            f"{point}.evaluate",
+            term.evaluate,
+            lambda given, result: check((class_, *given), result),
         )
         return SimpleNamespace(evaluate=evaluate)
 
-    def _simulate(self, make: Callable[[Task, int], Any], task: Task, row: int) -> Simulation:
+    def _simulate(self, make: Callable[[Task, int], Any], task: Task, row: int) -> Any:
+        """A third-party simulation, called through the guard."""
         with blaming(self._plugin, "simulation"):
-            return _GuardedSimulation(self, make(task, row))
+            made = make(task, row)
+            methods = {
+                name: self.wrapped(f"simulation.{name}", getattr(made, name), _checking(check))
+                for name, check in _SIMULATION.items()
+            }
+        return SimpleNamespace(**methods)
 
 
 def _checking(check: Callable[[Any], Any]) -> Check:
-    return lambda _question, answer: check(answer)
-
-
-class _GuardedSimulation:
-    """A third-party simulation, called through the guard."""
-
-    __slots__ = ("add", "is_allocatable", "remove", "why_not")
-
-    add: Callable[[Task], str | None]
-    remove: Callable[[Task], str | None]
-    why_not: Callable[[Task], str | None]
-    is_allocatable: Callable[[Queue, Task], bool]
-
-    def __init__(self, guard: HookGuard, simulation: Any) -> None:
-        for method in self.__slots__:
-            check = _checking(truth if method == "is_allocatable" else text_or_none)
-            where = f"simulation.{method}"
-            setattr(self, method, guard.asked(where, getattr(simulation, method), check))
+    return lambda _arguments, result: check(result)

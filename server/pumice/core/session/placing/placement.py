@@ -9,7 +9,7 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Finding, Task, TasksToPlace
+from pumice.core.cache.tasks import Cause, Task, TasksToPlace
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _OPEN = QueueState.OPEN
-_OF_NODES = (ReasonCode.NO_NODE_FITS, ReasonCode.ROLE_FAILED)
+_NODE_REASONS = (ReasonCode.NO_NODE_FITS, ReasonCode.ROLE_FAILED)
 
 
 class Placement:
@@ -46,6 +46,7 @@ class Placement:
         if not to_place.is_uniform or job.fit_errors:
             return None
         first, count, votes = tasks[0], len(tasks), session.votes
+        # Where results depend on facets, the view of the first task may not be that of all.
         if session.views.has_facets and session.views.facet_rules(first.class_):
             return None
         view = session.view(first)
@@ -53,10 +54,11 @@ class Placement:
             return None
         if votes.allocatable_count(session.queues[job.queue], first, count) < count:
             return None
-        terms, statement = session.plain.terms_of_all(tasks), Statement(session)
-        if terms is None or (terms and not view.has_program):
+        terms = () if view.is_plain else session.plain.terms_of_all(tasks)
+        if terms is None or (terms and not view.uses_kernel):
             return None
-        if not statement.place_class(view, tasks, None, terms, whole=True):
+        statement = Statement(session)
+        if not statement.place_class(view, tasks, None, terms, all_or_none=True):
             return None
         session.work["tasks_tried"] += count
         return statement
@@ -71,29 +73,29 @@ class Placement:
         topology = self._session.topology
         follows = sub_job.network_topology is not None
         if domain == CLUSTER_TOP and not follows:
-            return self._place_all(job, sub_job, tasks, None)
+            return self._place_in_order(job, sub_job, tasks, None)
         within = topology.nodes_of(domain)
         if within is not None and not within.any():
             return None
         topology.domain = domain
         topology.followed = topology.occupied_by_part(sub_job) if follows else ""
         try:
-            return self._place_all(job, sub_job, tasks, within)
+            return self._place_in_order(job, sub_job, tasks, within)
         finally:
             topology.domain, topology.followed = CLUSTER_TOP, ""
 
-    def _place_all(
+    def _place_in_order(
         self, job: Job, sub_job: SubJob, tasks: deque[Task], within: Mask | None
     ) -> Statement | None:
         session = self._session
         statement = Statement(session)
         while tasks:
-            if not self._place_class(statement, job, sub_job, tasks, within):
+            if not self._place_alike(statement, job, sub_job, tasks, within):
                 task = tasks.popleft()
                 session.count("tasks_tried")
                 if not self._is_worth_trying(job, sub_job, task):
                     continue
-                placed = self._place(statement, job, task, within)
+                placed = self._place_one(statement, job, task, within)
                 if placed is None and not job.needs_more_tries(sub_job):
                     break
                 if not placed:
@@ -108,7 +110,7 @@ class Placement:
         statement.discard()
         return None
 
-    def _place_class(
+    def _place_alike(
         self,
         statement: Statement,
         job: Job,
@@ -116,24 +118,23 @@ class Placement:
         tasks: deque[Task],
         within: Mask | None,
     ) -> bool:
-        """Places the first tasks at once, if they are plain and of one class; true: it placed some.
+        """Places the first tasks at once, if they are alike; true: it placed some.
 
         It places no more tasks than the sub-job needs before it can be ready, so that no plugin has
-        to be asked in between. A task that does not fit, or is not plain, stays on the list.
+        to be called in between. Tasks that were not placed stay on the list.
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(sub_job if job.has_policies else job)
         if isinstance(tasks, LiveDeque):
             # Only the first one is known: its placement may change the order.
             most = min(most, 1)
-        terms = self._terms(first)
-        if terms is None:
+        view, terms = session.view(first), session.plain.terms_of(first)
+        if terms is None or (terms and not view.uses_kernel):
             return False
         alike = self._alike(job, sub_job, tasks, most, terms)
         if not alike:
             return False
         count = session.votes.allocatable_count(session.queues[job.queue], first, len(alike))
-        view = session.view(first)
         placed = statement.place_class(view, alike[:count], within, terms) if count else 0
         if not placed:
             return False
@@ -151,16 +152,11 @@ class Placement:
         return True
 
     def _follow(self, sub_job: SubJob, task: Task) -> None:
-        """Notes where a task of a sub-job with a network topology went."""
+        """Notes the domain of a task that was placed, if its sub-job has a network topology."""
         if sub_job.network_topology is not None:
             row = self._session.table.row_of(task.node_name)
             if row is not None:
                 self._session.topology.follow(row)
-
-    def _terms(self, task: Task) -> tuple[CandidateTerm, ...] | None:
-        """What is added to the scores of the task's class; None: it has to be asked node by node."""
-        terms = self._session.plain.terms_of(task)
-        return None if terms and not self._session.view(task).has_program else terms
 
     def _alike(
         self,
@@ -208,14 +204,14 @@ class Placement:
         return True
 
     def _explain_role(self, job: Job, task: Task) -> None:
-        """Adds one reason for a role, however many of its tasks are passed over."""
+        """Adds one reason for a role, however many of its tasks are skipped."""
         about = (task.role,)
         reasons = self._session.reasons.get(job.id, ())
         if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in reasons):
             reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
             self._add_reason(job, reason)
 
-    def _place(
+    def _place_one(
         self, statement: Statement, job: Job, task: Task, within: Mask | None
     ) -> bool | None:
         """True: placed; False: a plugin objected to the placement; None: no node takes it."""
@@ -225,7 +221,7 @@ class Placement:
             count = len(session.table) if within is None else int(within.sum())
             errors = FitErrors(count, ((problem, count),))
             job.fit_errors[task.uid] = errors
-            self.explain(job, task, errors)
+            self.explain_nodes(job, task, errors)
             return None
         view = session.view(task)
         feasible = self._feasible(task, view, within)
@@ -233,7 +229,7 @@ class Placement:
             errors = session.feasibility.fit_errors(task, view, within)
             errors = session.topology.located(errors, session.topology.domain)
             job.fit_errors[task.uid] = errors
-            self.explain(job, task, errors)
+            self.explain_nodes(job, task, errors)
             return None
         idle = feasible & view.fits_idle
         row = session.choice.best(task, view, idle if idle.any() else feasible)
@@ -256,7 +252,7 @@ class Placement:
             return alone
         return feasible if feasible.any() else None
 
-    def explain(self, job: Job, task: Task, errors: FitErrors) -> None:
+    def explain_nodes(self, job: Job, task: Task, errors: FitErrors) -> None:
         """Adds the reason why the task fits on no node."""
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
@@ -271,25 +267,25 @@ class Placement:
 
     def _add_reason(self, job: Job, reason: Reason) -> None:
         if self.is_trial and (
-            reason.code in _OF_NODES or reason in self._session.reasons.get(job.id, ())
+            reason.code in _NODE_REASONS or reason in self._session.reasons.get(job.id, ())
         ):
             return
         self._session.explain(job, reason)
 
 
-def finding_about(session: Session, queue: Queue, first: Task) -> Finding | None:
+def why_not_placeable(session: Session, queue: Queue, task: Task) -> Cause | None:
     """Why a task that is filtered by its class cannot be placed.
 
     None: it may be placed, or its class alone does not decide.
     """
-    is_allocatable = session.votes.is_allocatable(queue, first)
-    if is_allocatable and session.view(first).has_feasible_row:
+    is_allocatable = session.votes.is_allocatable(queue, task)
+    if is_allocatable and session.view(task).has_feasible_row:
         return None
-    if not session.plain.is_filtered_by_class(first):
+    if not session.plain.is_filtered_by_class(task):
         return None
     if not is_allocatable:
         return _queue_refusal(queue)
-    return session.feasibility.class_errors(first, session.view(first))
+    return session.feasibility.class_errors(task, session.view(task))
 
 
 def _queue_refusal(queue: Queue) -> ReasonCode:

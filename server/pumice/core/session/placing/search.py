@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Found:
-    """A placement of a job in a domain, and of its sub-jobs in domains below it."""
-
-    statement: Statement
-    domain: str
-    parts: dict[str, str]
-
-
-@dataclass(slots=True)
 class _Trial:
     """The placement of a job in one domain; its statements are in effect until discarded."""
 
@@ -72,7 +63,7 @@ class DomainSearch:
         """Of the last job that was not placed, the domain with room for most of its tasks."""
         return self._candidates.nearest
 
-    def find(self, job: Job, pending_tasks: PendingTasks) -> Found | None:
+    def find(self, job: Job, pending_tasks: PendingTasks) -> Statement | None:
         """Places the job in the best domain; what is left to place stays in ``pending_tasks``."""
         topology = self._session.topology
         self._candidates.nearest = None
@@ -90,16 +81,16 @@ class DomainSearch:
                 else:
                     sub_job = job.default_sub_job()
                     possible = candidates.possible(job, sub_job, tasks, domains, is_last=is_last)
-                found = self._find_among(job, pending_tasks, possible)
-                if found is not None:
-                    return found
+                statement = self._find_among(job, pending_tasks, possible)
+                if statement is not None:
+                    return statement
         finally:
             self._placement.is_trial = False
         return None
 
     def _find_among(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
-    ) -> Found | None:
+    ) -> Statement | None:
         alone = len(domains) == 1 or job.topology_key
         ranked = domains if alone else self._candidates.ranked(job, domains)
         if ranked is not None:
@@ -111,7 +102,7 @@ class DomainSearch:
 
     def _first_good(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
-    ) -> Found | None:
+    ) -> Statement | None:
         for domain in domains:
             trial_tasks = pending_tasks.clone()
             trial = self._try(job, trial_tasks, domain, scored=False)
@@ -122,18 +113,19 @@ class DomainSearch:
 
     def _keep(
         self, trial: _Trial, domain: str, pending_tasks: PendingTasks, trial_tasks: PendingTasks
-    ) -> Found:
+    ) -> Statement:
         statement = self._session.statement()
         for part in trial.statements:
             statement.merge(part)
         pending_tasks.take_over(trial_tasks)
-        return Found(statement, domain, trial.parts)
+        statement.domains = (domain, trial.parts)
+        return statement
 
     # Where a trial in one domain tells the scores of others.
 
     def _best_of_alike(
         self, job: Job, pending_tasks: PendingTasks, alike: list[str], others: list[str]
-    ) -> Found | None:
+    ) -> Statement | None:
         """The best of some domains, of which one is tried; others are tried each."""
         first = next(tasks[0] for tasks in pending_tasks.tasks.values())
         tried = self._last
@@ -179,7 +171,7 @@ class DomainSearch:
 
     def _best_of(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
-    ) -> Found | None:
+    ) -> Statement | None:
         found: dict[str, tuple[_Trial, list[SavedOperation], PendingTasks]] = {}
         for domain in domains:
             trial_tasks = pending_tasks.clone()
@@ -196,7 +188,8 @@ class DomainSearch:
             statement.discard()
             return None
         pending_tasks.take_over(trial_tasks)
-        return Found(statement, best, trial.parts)
+        statement.domains = (best, trial.parts)
+        return statement
 
     # One domain.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ class Statement:
     A statement that is neither committed nor discarded keeps its effects until the session ends.
     """
 
-    __slots__ = ("_operations", "_session", "objection")
+    __slots__ = ("_operations", "_session", "domains", "objection")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -51,6 +51,8 @@ class Statement:
         self._operations: list[tuple[_Kind, list[Task], str]] = []
         # What a plugin said against the last placement that failed.
         self.objection = ""
+        # Where a job is placed that must stay in one domain: the domain, and those of its sub-jobs.
+        self.domains: tuple[str, dict[str, str]] | None = None
 
     def __len__(self) -> int:
         return sum(len(tasks) for _, tasks, _ in self._operations)
@@ -66,43 +68,45 @@ class Statement:
         within: Mask | None = None,
         terms: tuple[CandidateTerm, ...] = (),
         *,
-        whole: bool = False,
+        all_or_none: bool = False,
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
         The result is that of placing one task after the other. The tasks must be filtered by their
         class, have the same terms in their scores, and be allowed by their queue. Returns how many
         of the first ones were placed. These are fewer where idle resources run out or a plugin
-        objects; with ``whole``, all tasks are placed or none.
+        objects; with ``all_or_none``, all tasks are placed or none.
         """
         moves, count = self._session.moves, len(tasks)
         if count > 1 and not moves.keeps_kube_view:
             # The best rows for several tasks are those of a view that follows each placement.
             return 0
-        rows = self._best_rows(view, count, within, terms)
-        if not rows or (whole and len(rows) < count):
+        if self._session.shard.is_soft:
+            rows = self._best_rows_of_shard(view, count, within, terms)
+        else:
+            self._session.work["candidates_scored"] += len(view.table.rows)
+            rows = view.best_rows(within, count, terms)
+        if not rows or (all_or_none and len(rows) < count):
             return 0
         if not moves.can_place(tasks, rows):
-            return 0 if whole else self._allocate_each(tasks, rows)
+            return 0 if all_or_none else self._allocate_each(tasks, rows)
         placed = tasks if len(rows) == count else tasks[: len(rows)]
         moves.place_many(placed, rows)
         self._operations.append((_ALLOCATE, placed, ""))
         return len(rows)
 
-    def _best_rows(
+    def _best_rows_of_shard(
         self, view: ClassView, count: int, within: Mask | None, terms: tuple[CandidateTerm, ...]
     ) -> list[int]:
-        session, table = self._session, self._session.table
-        groups: Sequence[Mask | None] = (within,)
-        if session.shard.is_soft:
-            everywhere = np.ones(len(table), dtype=np.bool_)
-            groups = session.shard.groups(everywhere if within is None else within)
-        for group in groups:
-            session.work["candidates_scored"] += len(table.rows)
+        """The best rows of the scheduler's shard, or else of the other nodes."""
+        session, rows = self._session, list[int]()
+        nodes = np.ones(len(view.table), dtype=np.bool_) if within is None else within
+        for group in session.shard.groups(nodes):
+            session.work["candidates_scored"] += len(view.table.rows)
             rows = view.best_rows(group, count, terms)
             if rows:
-                return rows
-        return []
+                break
+        return rows
 
     def _allocate_each(self, tasks: list[Task], rows: list[int]) -> int:
         names = self._session.table.names
@@ -159,6 +163,8 @@ class Statement:
             if kind is _EVICT:
                 session.moves.evicted[tasks[0].uid] = tasks[0]
                 session.outbox.evict(tasks[0], reason, for_job)
+        if self.domains is not None:
+            session.topology.occupy(session.jobs[for_job], *self.domains)
         self._operations.clear()
 
     # For trials that are undone and may be repeated later.
@@ -196,7 +202,7 @@ class Moves:
         self._session = session
         self._origins: dict[str, tuple[Task, TaskStatus, str]] = {}
         self._phases: dict[str, tuple[Job, PodGroupPhase]] = {}
-        # Kubernetes' view differs from the ledger by pods taken out of it in this session. A pod
+        # Kubernetes' view differs from Volcano's by pods taken out of it in this session. A pod
         # whose eviction was undone stays out of it.
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
         # Whether placements change that view.
@@ -296,7 +302,7 @@ class Moves:
         bound, orders, job_id = self.bound, self._session.outbox.orders, tasks[0].job_id
         self._session.jobs[job_id].set_status(tasks, _BINDING)
         for task in tasks:
-            task.ledger_status, task.last_transaction = _BINDING, None
+            task.counted_status, task.last_transaction = _BINDING, None
             bound[task.uid] = task
             orders.append((task, task.node_name, "", job_id))
 
@@ -387,7 +393,7 @@ class Moves:
         row = table.row_of(task.node_name)
         if row is not None and task.entered_view:
             table.kube_change([row], [task], -1)
-        if task.ledger_status is not None:
+        if task.counted_status is not None:
             table.unplace(task)
         if task.status is not status:
             job.set_status([task], status)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN, HyperNodeTree
-from pumice.core.cache.index import TaskIndex
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.task_index import TaskIndex
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import NetworkTopology
 from pumice.core.model.status import HOLDS_RESOURCES
@@ -238,7 +238,7 @@ class Topology:
         whole = [name for name in names if tree.rows_of(name)[placed].all()]
         return min(whole, key=lambda name: (tree.tier_of(name), name), default="")
 
-    def occupies(self, job: Job, domain: str, parts: dict[str, str]) -> None:
+    def occupy(self, job: Job, domain: str, parts: dict[str, str]) -> None:
         """A placement of the job in a domain, and of its sub-jobs in others, was committed."""
         known = self.occupied_by(job)
         known.job = self.tree.common(known.job, domain)

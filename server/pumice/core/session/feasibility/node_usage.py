@@ -13,17 +13,17 @@ from pumice.core.model.fit import Mask
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-# The name under which adapters bring figures, by node: percent of cpu and memory, and the Unix time
+# The name under which adapters report usage, by node: percent of cpu and memory, and the Unix time
 # in seconds at which they were measured.
 USAGE = "usage"
-# Older figures count as none.
+# Older measurements are ignored.
 MAX_AGE_SECONDS = 300
 _NS = 10**9
 # Seconds as floats are less exact than this.
 _MARGIN_NS = 10**6
 
 
-class NodeFigures:
+class NodeUsage:
     """Percent of cpu and memory in use, by row, and which of them are fresh."""
 
     def __init__(self, session: Session) -> None:
@@ -40,11 +40,11 @@ class NodeFigures:
         self.fresh: Mask = self._now - self.times <= MAX_AGE_SECONDS
 
     def version(self) -> Hashable:
-        """Another one whenever other figures count."""
+        """A value that differs when other measurements count."""
         return (self._data.version, self._layout, self.fresh.tobytes())
 
     def first_expiry_ns(self) -> int | None:
-        """When the oldest of the fresh figures becomes too old; None: none is fresh."""
+        """When the oldest of the fresh measurements becomes too old; None: none is fresh."""
         if not self.fresh.any():
             return None
         return int((float(self.times[self.fresh].min()) + MAX_AGE_SECONDS) * _NS) + _MARGIN_NS

@@ -49,10 +49,10 @@ async def read(stream: AdapterStream) -> ConnectResponse:
     return ConnectResponse.FromString(found)
 
 
-async def flowing() -> AdapterStream:
+async def flowing(limits: Limits | None = None) -> AdapterStream:
     """A stream that sent an Ack a moment ago."""
     hello, loop = cluster_service_pb2.Hello(), asyncio.get_running_loop()
-    stream = AdapterStream(hello, "peer", Limits(), loop)
+    stream = AdapterStream(hello, "peer", limits or Limits(), loop)
     stream.rules = StreamRules("", 20_000, 0)
     stream.send(ack(1))
     assert await read(stream) == ack(1)
@@ -93,3 +93,10 @@ async def test_a_delayed_ack_is_not_sent_after_the_end() -> None:
     assert (await read(stream)).HasField("go_away")
     await asyncio.sleep(2 * ACK_SECONDS)
     assert await stream.next() is None
+
+
+async def test_an_ack_is_not_delayed_while_an_adapter_has_little_credit() -> None:
+    stream = await flowing(Limits(credit=50))
+    stream.send(ack(40))
+    await asyncio.sleep(0)
+    assert stream._queue

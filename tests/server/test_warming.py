@@ -27,7 +27,7 @@ def state_of(waiting: int) -> ClusterState:
 
 def replica_of(state: ClusterState) -> Replica:
     replica = Replica()
-    replica.state = state
+    replica.follow(state)
     return replica
 
 

@@ -82,9 +82,6 @@ class Caller:
             have = ", ".join(sorted(self.roles))
             raise errors.RoleDeniedError(f"{self.name} ({have})", f"call {method}")
 
-    def may_read(self, cluster: str) -> bool:
-        return self.clusters is None or cluster in self.clusters
-
     def check_cluster(self, cluster: str) -> str:
         """Returns the cluster of a request. A caller of only one cluster need not name it."""
         if self.clusters is None:

@@ -246,9 +246,9 @@ class ViewPublisher:
         engine = state.engine
         cache, configuration = engine.cache, engine.configuration
         parts = self._parts
-        if parts is None or parts.cache is not cache or cache.job_index.unread is None:
+        if parts is None or parts.cache is not cache or cache.jobs.unread is None:
             parts = self._parts = _ViewParts(cache)
-            cache.job_index.unread = set(cache.jobs)
+            cache.jobs.unread = set(cache.jobs)
         self._update_jobs(parts)
         version = (cache.queues.version, cache.namespaces.version)
         if version != parts.queues_version:
@@ -273,7 +273,7 @@ class ViewPublisher:
 
     def _update_jobs(self, parts: _ViewParts) -> None:
         cache = parts.cache
-        changed = cache.job_index.take_unread()
+        changed = cache.jobs.take_unread()
         if not changed:
             return
         if self._is_shared:

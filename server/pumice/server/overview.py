@@ -15,7 +15,7 @@ from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.server.cluster_view import ClusterView, JobRow
 from pumice.server.wire import write_reason
-from pumice.server.wire.groups import write_pod_group_status, write_queue
+from pumice.server.wire.groups import QUEUE, write_pod_group_status
 from pumice.server.wire.times import timestamp
 from pumice.v1 import group_pb2, inspection_service_pb2, session_pb2
 
@@ -79,7 +79,7 @@ def _share(
 def _queue(
     queue: Queue, share: session_pb2.QueueShare, phases: Mapping[PodGroupPhase, int]
 ) -> inspection_service_pb2.QueueInfo:
-    written = write_queue(queue)
+    written = QUEUE.write(queue)
     info = inspection_service_pb2.QueueInfo(
         share=share,
         parent=queue.parent,

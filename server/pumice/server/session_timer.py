@@ -6,7 +6,8 @@ from pumice.core.cache.cluster import ClusterCache
 
 # Time without relevant changes after which a session is due, so that a gang can arrive completely.
 QUIET_NS = 50_000_000
-# The same if every changed gang is complete; longer than the adapter's pause between batches.
+# The same if every changed gang is complete; longer than the pause between batches of an adapter whose
+# API server is fast.
 COMPLETE_QUIET_NS = 15_000_000
 # Maximum time for which a session waits for changes to stop.
 LONGEST_WAIT_NS = 100_000_000
@@ -67,7 +68,7 @@ class SessionTimer:
 
 def gangs_are_complete(cache: ClusterCache) -> bool:
     """Whether each gang that changed since the last session has its PodGroup and enough pods."""
-    changed = cache.job_index.changed
+    changed = cache.jobs.changed
     if len(changed) > _CHECKED_GANGS:
         return False
     jobs = (cache.jobs.get(id_) for id_ in changed)

@@ -110,7 +110,6 @@ ERROR_CODES: dict[type[PumiceError], ErrorCode] = {
     errors.UnknownSubjectError: ErrorCode(_NOT_FOUND, error_pb2.ERROR_REASON_SUBJECT_UNKNOWN),
 }
 _UNEXPECTED = ERROR_CODES[PumiceError]
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 def error_code_of(error: BaseException) -> ErrorCode:
@@ -141,10 +140,6 @@ def status_of(error: BaseException) -> status_pb2.Status:
 def grpc_status(error: BaseException) -> grpc.Status:
     """The status for ``context.abort``: code, text and trailing metadata."""
     return rpc_status.to_status(status_of(error))
-
-
-def code_of(error: BaseException) -> grpc.StatusCode:
-    return _CODES[status_of(error).code]
 
 
 def _metadata(error: BaseException) -> dict[str, str]:

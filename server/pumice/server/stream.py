@@ -12,9 +12,9 @@ from pumice.server.rules import StreamRules
 from pumice.v1 import cluster_service_pb2
 
 # Acks that follow each other closer than this are sent as one, unless other messages are sent too or
-# so many ops wait for them.
+# the ops that wait for them are so large a part of the credit.
 ACK_SECONDS = 0.05
-_MOST_UNACKNOWLEDGED = 2_000
+_PART_OF_CREDIT = 10
 
 
 class _Message(NamedTuple):
@@ -53,6 +53,7 @@ class AdapterStream:
         self.rules: StreamRules | None = None
         self.error: BaseException | None = None
         self._limit = limits.outgoing_bytes
+        self._most_unacknowledged = limits.credit // _PART_OF_CREDIT
         self._loop = loop
         self._queue: deque[_Message] = deque()
         self._bytes = 0
@@ -120,7 +121,7 @@ class AdapterStream:
         return (
             self.rules is not None
             and not self.rules.in_snapshot
-            and seq - self._acked_seq < _MOST_UNACKNOWLEDGED
+            and seq - self._acked_seq < self._most_unacknowledged
             and self._loop.time() - self._acked_at < ACK_SECONDS
         )
 

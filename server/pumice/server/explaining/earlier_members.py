@@ -42,7 +42,10 @@ def _place(session: Session, queue: Queue, tasks: list[Task], statement: Stateme
             end += 1
         alike, start = tasks[start:end], end
         count = session.votes.allocatable_count(queue, first, len(alike))
-        if count and all(session.plain.is_plain(t) for t in alike):
+        plain = session.plain
+        if count and all(
+            plain.is_filtered_by_class(t) and plain.is_scored_by_class(t) for t in alike
+        ):
             together = statement.place_class(session.view(first), alike[:count])
             placed += together
             alike = alike[together:]

@@ -10,7 +10,7 @@ from pumice.core.model.selectors import Operator, Requirement, TaintEffect
 from pumice.core.plugins import nodegroup
 from pumice.core.plugins.predicates import interpod, node_filters
 from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY
-from pumice.core.session.feasibility.figures import USAGE
+from pumice.core.session.feasibility.node_usage import USAGE
 from pumice.core.session.session import Session
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}

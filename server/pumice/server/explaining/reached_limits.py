@@ -124,7 +124,7 @@ def _placement_limits(account: QueueAccount, request: Resources) -> Limits:
 
 
 def _device_limits(account: QueueAccount, task: Task) -> Limits:
-    limit = account.device_limit(account, task) if isinstance(account, CapacityAccount) else None
+    limit = account.device_limit(task) if isinstance(account, CapacityAccount) else None
     return () if limit is None else (limit,)
 
 

@@ -20,7 +20,7 @@ from pumice.server.wire import (
     write_plugin_data,
     write_upsert,
 )
-from pumice.server.wire.devices import read_allocation, write_allocation
+from pumice.server.wire.devices import ALLOCATION
 from pumice.server.wire.times import timestamp
 from pumice.v1 import cluster_service_pb2, delta_pb2, reason_pb2
 from pumice.v1 import recording_pb2 as pb
@@ -101,7 +101,7 @@ class StateCheckpoint:
             releasing_nodes=checkpoint.releasing_nodes,
             plugin_times={name: timestamp(time) for name, time in checkpoint.plugin_times},
             assumed_devices=[
-                pb.AssumedDevices(claim=claim, pod_uid=pod, allocation=write_allocation(given))
+                pb.AssumedDevices(claim=claim, pod_uid=pod, allocation=ALLOCATION.write(given))
                 for claim, pod, given in checkpoint.devices
             ],
         )
@@ -221,7 +221,7 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
         ),
         tuple(sorted((name, _time(time)) for name, time in first.plugin_times.items())),
         tuple(
-            (d.claim, d.pod_uid, read_allocation("allocation", d.allocation))
+            (d.claim, d.pod_uid, ALLOCATION.read("allocation", d.allocation))
             for d in first.assumed_devices
         ),
     )

@@ -25,9 +25,9 @@ from pumice.core.model.group import PodGroup
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Registry
 from pumice.recordings import RecordingError
-from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.recording import checkpoints
 from pumice.server.state import ClusterState
+from pumice.server.stream_follower import StreamFollower
 from pumice.server.wire import ObjectReader, read_decision, read_gang
 from pumice.server.wire.groups import PHASE_NUMBERS, read_pod_group_status
 from pumice.v1 import (
@@ -94,17 +94,23 @@ class Playback:
         self._scheduler_conf = scheduler_conf
         self._adopts, self._source = adopts, source
         self._objects = ObjectReader()
-        self._reader = OpReader()
         self._prefix = ""
-        self.state = ClusterState(registry)
+        self._stream = self._follow(ClusterState(registry))
         # Problems of configurations that were accepted by the recorded core and are refused here.
         self.refused: list[str] = []
         # Number of problems before the last configuration.
         self._kept_refusals = 0
         self._parts: list[recording_pb2.RecordingCheckpoint] = []
-        self._snapshot: tuple[list[int], list[NumberedOp]] | None = None
-        self._held_decisions: frozenset[str] | None = None
         self._running: RecordedSession | None = None
+
+    @property
+    def state(self) -> ClusterState:
+        """The state after the last entry."""
+        return self._stream.state
+
+    def _follow(self, state: ClusterState) -> StreamFollower:
+        """A follower of the recorded stream, from a state on."""
+        return StreamFollower(state)
 
     def sessions(self, entries: Iterable[recording_pb2.RecordingEntry]) -> Iterator[PlayedSession]:
         """The sessions, each after it ran. A session without a recorded end is omitted."""
@@ -134,11 +140,13 @@ class Playback:
             case "connection":
                 self._connection(entry.connection)
             case "snapshot_begin":
-                self._begin(entry.snapshot_begin)
+                begin = entry.snapshot_begin
+                self._stream.begin_snapshot(begin.first_seq, begin.kinds)
             case "delta_batch":
                 self._batch(entry.delta_batch, now_ns)
             case "snapshot_end":
-                self._end(entry.snapshot_end, now_ns)
+                if self._stream.end_snapshot(entry.snapshot_end.seq, now_ns):
+                    self._note_refusals()
             case "configuration_result" if not entry.configuration_result.accepted:
                 # The recorded core refused it, too.
                 del self.refused[self._kept_refusals :]
@@ -182,7 +190,8 @@ class Playback:
 
     def _header(self, header: recording_pb2.RecordingHeader) -> None:
         """Handles the start of a core. Incomplete entries of a crashed core are dropped."""
-        self._parts, self._snapshot, self._running = [], None, None
+        self._parts, self._running = [], None
+        self._stream.disconnect()
         self._prefix = f"{header.core_id}-"
 
     def _checkpoint(self, part: recording_pb2.RecordingCheckpoint) -> None:
@@ -191,12 +200,11 @@ class Playback:
             return
         parts, self._parts = self._parts, []
         parts[0].configuration.CopyFrom(self._replaced_configuration(parts[0].configuration))
-        self.state = ClusterState(self._registry, self._prefix)
+        self._stream = self._follow(ClusterState(self._registry, self._prefix))
         checkpoints.restore(self.state, parts, self._objects)
         self._note_refusals()
         if self.state.refused is not None:
             self._check_refusals()
-        self._snapshot = self._held_decisions = None
 
     def _replaced_configuration(
         self, recorded: configuration_pb2.Configuration
@@ -219,49 +227,24 @@ class Playback:
                     self.refused.append(text)
 
     def _connection(self, connection: recording_pb2.RecordingConnection) -> None:
-        self._snapshot = None
+        self._stream.disconnect()
         if connection.HasField("hello"):
             self.state.set_capabilities(connection.hello.capabilities)
             mode = connection.welcome.mode
             if mode == cluster_service_pb2.WELCOME_MODE_RESUME:
-                self._held_decisions = frozenset(connection.hello.held_decision_ids)
-
-    def _begin(self, begin: cluster_service_pb2.SnapshotBegin) -> None:
-        self._snapshot = (list(begin.kinds), [])
-        if not begin.kinds:
-            self.state = self.state.successor(begin.first_seq)
-            self._held_decisions = None
+                self._stream.resume(connection.hello.held_decision_ids)
 
     def _batch(self, batch: delta_pb2.DeltaBatch, now_ns: int) -> None:
         if self._scheduler_conf is not None:
             for op in batch.ops:
                 if op.HasField("configuration"):
                     op.configuration.CopyFrom(self._replaced_configuration(op.configuration))
-        ops = self._reader.read_batch(batch)
-        if self._snapshot is not None and self._snapshot[0]:
-            self._snapshot[1].extend(ops)
-        else:
-            self._apply(ops, now_ns)
-
-    def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
-        _, results = self.state.apply(ops, now_ns)
-        if results:
+        if self._stream.apply_batch(batch, now_ns):
             self._note_refusals()
-
-    def _end(self, end: cluster_service_pb2.SnapshotEnd, now_ns: int) -> None:
-        if self._snapshot is None:
-            raise InputError(f"a snapshot ends at op {end.seq} without a begin")
-        (kinds, ops), self._snapshot = self._snapshot, None
-        if kinds:
-            self._apply(self.state.resynced(frozenset(kinds), ops, now_ns), now_ns)
-        self.state.applied_seq = max(self.state.applied_seq, end.seq)
 
     def drop_old_decisions(self, now_ns: int) -> None:
         """Drops lost and expired decisions, as a core does before every session."""
-        if self._held_decisions is not None:
-            self.state.engine.forget_lost(self._held_decisions, now_ns)
-            self._held_decisions = None
-        self.state.expire(now_ns)
+        self._stream.drop_old_decisions(now_ns)
 
     # Sessions.
 
@@ -316,16 +299,15 @@ class Playback:
         assumed = Assumption(decision.id, decision.uid, task.job_id, status, decision.node, now_ns)
         if isinstance(decision, Bind):
             assumed.annotations = decision.annotations
-        cache.assumptions.open(assumed)
-        cache.pod_updates.assume(task, status, decision.node)
+        cache.pod_updates.assume(assumed)
         self._reserve_volumes(decision)
         self._reserve_devices(decision)
 
     def _reserve_devices(self, decision: Decision) -> None:
         if isinstance(decision, Bind) and decision.claims:
-            ledger = self.state.engine.cache.devices.ledger
-            ledger.reserve(decision.uid, given_by(decision))
-            ledger.close({decision.uid})
+            reservations = self.state.engine.cache.devices.reservations
+            reservations.reserve(decision.uid, given_by(decision))
+            reservations.close({decision.uid})
 
     def _reserve_volumes(self, decision: Decision) -> None:
         if not isinstance(decision, Bind) or not decision.volumes:
@@ -340,8 +322,8 @@ class Playback:
             elif claim is not None:
                 name = choice.volume_name
                 given[name] = VolumeReservation(key, claim.uid, name)
-        cache.storage.ledger.reserve(decision.uid, given)
-        cache.storage.ledger.close({decision.uid})
+        cache.storage.reservations.reserve(decision.uid, given)
+        cache.storage.reservations.close({decision.uid})
 
 
 # Placements of pods and admissions of jobs. Nothing else affects later sessions.

@@ -9,9 +9,9 @@ from typing import Any
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
-from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
+from pumice.server.stream_follower import StreamFollower
 from pumice.v1 import configuration_pb2, delta_pb2
 
 # Maximum number of nodes times classes; more would delay other requests.
@@ -23,15 +23,16 @@ class Replica:
 
     def __init__(self) -> None:
         self.registry = installed_registry()
-        self.state: ClusterState | None = None
-        self._reader = OpReader()
+        # None: the state has not arrived yet; always for inline requests.
+        self._stream: StreamFollower | None = None
         self._objects: list[Any] = []
         self._start_values: dict[str, Any] = {}
-        self._held_decisions: frozenset[str] | None = None
-        self._kinds: frozenset[int] = frozenset()
-        self._pending: list[NumberedOp] = []
         # The version of the cache for which warm() was called last.
         self._warm_version = -1
+
+    @property
+    def state(self) -> ClusterState | None:
+        return None if self._stream is None else self._stream.state
 
     def begin(self, values: dict[str, Any]) -> None:
         # While the copy is built, a collection would find nothing and scan much.
@@ -51,47 +52,38 @@ class Replica:
         checkpoint: Checkpoint = base["checkpoint"]
         object.__setattr__(checkpoint, "objects", tuple(self._objects))
         state.engine.restore(checkpoint)
-        self.state, self._objects, self._start_values = state, [], {}
+        self.follow(state)
+        self._objects, self._start_values = [], {}
         gc.collect()
         # The collector would write to, and so copy, pages that forks share.
         gc.freeze()
         gc.enable()
 
-    def on_connection(self, capabilities: tuple[int, ...], decision_ids: frozenset[str]) -> None:
-        if self.state is not None:
-            self.state.set_capabilities(capabilities)
-            self._held_decisions = decision_ids
+    def follow(self, state: ClusterState) -> None:
+        """Applies all later changes to this state."""
+        self._stream = StreamFollower(state)
 
-    def on_snapshot_begin(self, kinds: frozenset[int]) -> None:
-        self._kinds, self._pending = kinds, []
+    def on_connection(self, capabilities: tuple[int, ...], decision_ids: frozenset[str]) -> None:
+        if self._stream is not None:
+            self._stream.disconnect()
+            self._stream.state.set_capabilities(capabilities)
+            self._stream.resume(decision_ids)
+
+    def on_snapshot_begin(self, first_seq: int, kinds: frozenset[int]) -> None:
+        if self._stream is not None:
+            self._stream.begin_snapshot(first_seq, kinds)
 
     def on_batch(self, batch: bytes, now_ns: int) -> None:
-        if self.state is None:
-            return
-        message = delta_pb2.DeltaBatch.FromString(batch)
-        ops = self._reader.read_batch(message)
-        if self._kinds:
-            self._pending += ops
-        else:
-            self.state.apply(ops, now_ns)
+        if self._stream is not None:
+            self._stream.apply_batch(delta_pb2.DeltaBatch.FromString(batch), now_ns)
 
     def on_snapshot_end(self, seq: int, now_ns: int) -> None:
-        if self.state is None:
-            return
-        if self._kinds:
-            ops = self.state.resynced(self._kinds, self._pending, now_ns)
-            self.state.apply(ops, now_ns)
-        self._kinds, self._pending = frozenset(), []
-        self.state.applied_seq = max(self.state.applied_seq, seq)
+        if self._stream is not None:
+            self._stream.end_snapshot(seq, now_ns)
 
     def on_skipped_session(self, now_ns: int) -> None:
-        """Drops lost and expired decisions, as the core does before every session."""
-        if self.state is None:
-            return
-        if self._held_decisions is not None:
-            self.state.engine.forget_lost(self._held_decisions, now_ns)
-            self._held_decisions = None
-        self.state.expire(now_ns)
+        if self._stream is not None:
+            self._stream.drop_old_decisions(now_ns)
 
     def on_session(
         self,
@@ -99,7 +91,7 @@ class Replica:
         now_ns: int,
         orders: list[Any],
         statuses: list[Any],
-        ledger: Any,
+        volumes: Any,
         times: dict[str, int],
         devices: Any,
     ) -> None:
@@ -107,10 +99,10 @@ class Replica:
         if self.state is not None:
             self.state.engine.follow(session, now_ns, orders, statuses)
             self.state.engine.cache.plugin_times.update(times)
-            if ledger is not None:
-                self.state.engine.cache.storage.ledger.restore(ledger)
+            if volumes is not None:
+                self.state.engine.cache.storage.reservations.restore(volumes)
             if devices is not None:
-                self.state.engine.cache.devices.ledger.restore(devices)
+                self.state.engine.cache.devices.reservations.restore(devices)
 
     def warm(self, now_ns: int) -> None:
         """Fills the engine's caches for the task classes of pending pods, once per version.

@@ -28,8 +28,8 @@ _END_SECONDS = 5.0
 # Live sessions have priority over replicas.
 _NICENESS = 5
 _PROGRAM = f"import os; os.nice({_NICENESS}); from pumice.server.whatif.replica_process import main; main()"
-# Time within which a replica must apply the checkpoint of a large cluster.
-_CHECKPOINT_SECONDS = 300.0
+# Time within which a replica must build the state of a large cluster.
+_STATE_SECONDS = 300.0
 
 
 class ReplicaConnection:
@@ -42,9 +42,9 @@ class ReplicaConnection:
         self._reading: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Any]] = {}
-        # Frames that are queued until the checkpoint is sent; None: it has been sent.
+        # Frames that are queued until the state is sent; None: it has been sent.
         self._backlog: deque[tuple[Any, ...]] | None = None
-        # Whether the replica has applied the checkpoint.
+        # Whether the replica has the whole state.
         self._is_complete = False
         self._ended = False
         self._used = asyncio.get_running_loop().time()
@@ -87,10 +87,10 @@ class ReplicaConnection:
             self._close_pipe()
 
     def queue_frames(self) -> None:
-        """Queues all frames until the checkpoint has been sent."""
+        """Queues all frames until the state has been sent."""
         self._backlog = deque()
 
-    async def send_checkpoint(self, values: dict[str, Any], objects: list[Any]) -> None:
+    async def send_state(self, values: dict[str, Any], objects: list[Any]) -> None:
         """Pickles on another thread. Objects never change, so sessions may run at the same time."""
         self._write(await asyncio.to_thread(frames.pack, "begin", values))
         for start in range(0, len(objects), _OBJECTS_AT_ONCE):
@@ -101,7 +101,7 @@ class ReplicaConnection:
         backlog, self._backlog = self._backlog or deque(), None
         for frame in backlog:
             self.send(*frame)
-        await self._request(_CHECKPOINT_SECONDS, frames.PING)
+        await self._request(_STATE_SECONDS, frames.PING)
         self._is_complete = True
 
     def send(self, *frame: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pumice.core.decisions import (
@@ -24,12 +24,8 @@ from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 _RESUMES = cluster_service_pb2.WELCOME_MODE_RESUME
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaCheckpoint:
-    """The state of a cluster with which a replica starts."""
-
-    values: dict[str, Any]
-    objects: list[ClusterObject]
+# The state with which a replica starts: values by name, and all objects.
+StartState = tuple[dict[str, Any], list[ClusterObject]]
 
 
 class ReplicaFeed:
@@ -47,8 +43,8 @@ class ReplicaFeed:
         """Whether the process runs and gets the changes of the cluster."""
         return self.connection.is_alive and self in self.cluster.served.observers
 
-    def begin(self, served: ServedCluster) -> ReplicaCheckpoint | None:
-        """Begins to observe the cluster; returns the checkpoint that precedes the changes.
+    def begin(self, served: ServedCluster) -> StartState | None:
+        """Begins to observe the cluster; returns the state before the changes.
 
         Runs on the owner's thread. None: a snapshot is being received.
         """
@@ -63,7 +59,7 @@ class ReplicaFeed:
             "seq": served.state.applied_seq,
             "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
         }
-        return ReplicaCheckpoint(values, list(checkpoint.objects))
+        return values, list(checkpoint.objects)
 
     def _send(self, *frame: Any) -> None:
         # The loop may be closed already when the process ends.
@@ -86,7 +82,7 @@ class ReplicaFeed:
 
     def on_snapshot_begin(self, first_seq: int, kinds: Sequence[int], now_ns: int) -> None:
         if kinds:
-            self._send("on_snapshot_begin", frozenset(kinds))
+            self._send("on_snapshot_begin", first_seq, frozenset(kinds))
         else:
             # The next request starts a replica of the new snapshot.
             self._end()
@@ -132,12 +128,12 @@ class ReplicaFeed:
             for change in result.statuses
             if not isinstance(change, PodConditionChanged | PodGateLifted)
         ]
-        volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
-        ledger = state.engine.cache.storage.ledger.snapshot() if volumes else None
+        reserves_volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
+        volumes = state.engine.cache.storage.reservations.snapshot() if reserves_volumes else None
         times = dict(state.engine.cache.plugin_times)
-        claims = any(isinstance(d, Bind) and d.claims for d in result.decisions)
-        devices = state.engine.cache.devices.ledger.snapshot() if claims else None
+        reserves_devices = any(isinstance(d, Bind) and d.claims for d in result.decisions)
+        devices = state.engine.cache.devices.reservations.snapshot() if reserves_devices else None
         self._send(
             *("on_session", result.session, result.now_ns, orders, statuses),
-            *(ledger, times, devices),
+            *(volumes, times, devices),
         )

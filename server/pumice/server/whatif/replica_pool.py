@@ -9,7 +9,7 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster
 from pumice.server.core_environment import ReplicaOptions
 from pumice.server.whatif.replica_connection import ReplicaConnection
-from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed
+from pumice.server.whatif.replica_feed import ReplicaFeed, StartState
 
 log = logging.getLogger("pumice.server")
 _INLINE = "inline requests"
@@ -94,11 +94,11 @@ class ReplicaPool:
         replica = ReplicaFeed(cluster, connection, loop)
         connection.queue_frames()
         try:
-            checkpoint, _ = await asyncio.gather(_checkpoint(replica), _start_early(replica))
+            state, _ = await asyncio.gather(_start_state(replica), _start_early(replica))
             self._by_cluster[cluster.name] = replica
             if not connection.is_alive:
                 await connection.start()
-            await connection.send_checkpoint(checkpoint.values, checkpoint.objects)
+            await connection.send_state(*state)
         except BaseException:
             self._drop(replica)
             raise
@@ -172,15 +172,15 @@ class ReplicaPool:
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
 
-async def _checkpoint(replica: ReplicaFeed) -> ReplicaCheckpoint:
-    """The checkpoint of the cluster, made by the owner between two sessions."""
-    checkpoint = await replica.cluster.owner.call(replica.begin)
-    if checkpoint is None:
+async def _start_state(replica: ReplicaFeed) -> StartState:
+    """The state of the cluster, taken by the owner between two sessions."""
+    state = await replica.cluster.owner.call(replica.begin)
+    if state is None:
         raise errors.NotReadyError(replica.cluster.name)
-    return checkpoint
+    return state
 
 
 async def _start_early(replica: ReplicaFeed) -> None:
-    """Starts the process while the owner makes the checkpoint, if the state is complete."""
+    """Starts the process while the owner takes the state, if the state is complete."""
     if replica.cluster.served.complete:
         await replica.connection.start()

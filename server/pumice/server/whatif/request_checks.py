@@ -145,7 +145,7 @@ class RequestChecks:
                 allowed="at most 253 lower-case letters, digits, '-' and '.', with a letter or digit "
                 "at both ends",
             )
-        self._add_warningspaces()
+        self._check_namespaces()
         self._check_classes()
 
     def _check_classes(self) -> None:
@@ -162,7 +162,7 @@ class RequestChecks:
                     field="spec.priorityClassName" if source else "priority_class_name",
                 )
 
-    def _add_warningspaces(self) -> None:
+    def _check_namespaces(self) -> None:
         existing = {namespace.name for namespace in self._cache.namespaces}
         if not existing:
             # The adapter sends no namespaces.

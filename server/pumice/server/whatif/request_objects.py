@@ -13,7 +13,7 @@ from pumice.server.state import ClusterState
 from pumice.server.whatif.problems import Problems
 from pumice.server.whatif.request_checks import RequestChecks
 from pumice.server.wire import kind_type, kind_word
-from pumice.server.wire.groups import write_queue
+from pumice.server.wire.groups import QUEUE
 from pumice.v1 import delta_pb2, group_pb2, object_pb2
 from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest
 
@@ -44,7 +44,8 @@ class _LiveNames:
         if type_ is Pod:
             return self._pod_uids().get(key, "")
         word = _WORKLOADS.get(object_pb2.Kind.ValueType(kind))
-        return self._cache.uid_named(type_, f"{word}/{key}" if word else key)
+        item = self._cache.stores.of(type_).get(f"{word}/{key}" if word else key)
+        return "" if item is None else item.uid
 
     def has(self, ref: object_pb2.ObjectRef) -> bool:
         """Whether an object with this kind and uid exists."""
@@ -209,7 +210,7 @@ class RequestObjects:
         if queue.state != group_pb2.QUEUE_STATE_UNSPECIFIED:
             return
         live = self._state.engine.cache.queues.get(queue.name) if self._is_live else None
-        queue.state = group_pb2.QUEUE_STATE_OPEN if live is None else write_queue(live).state
+        queue.state = group_pb2.QUEUE_STATE_OPEN if live is None else QUEUE.write(live).state
 
     def _add_default_queue(self) -> None:
         name = self._state.engine.cache.settings.default_queue

@@ -14,16 +14,23 @@ from pumice.core.decisions import (
     VolumeChoice,
 )
 from pumice.core.model.devices import ClaimChoice, RequestMapping
-from pumice.server.wire.devices import (
-    read_allocation,
-    read_request,
-    write_allocation,
-    write_request,
-)
+from pumice.server.wire.conversion import Conversion, optional, repeated
+from pumice.server.wire.devices import ALLOCATION, REQUEST
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
 # Size at which a batch is complete, well below the message limit.
 BATCH_BYTES = 512 * 1024
+
+
+_CHOICES = repeated(
+    Conversion(
+        ClaimChoice,
+        decision_pb2.ResourceClaimChoice,
+        allocation=optional(ALLOCATION),
+        requests=repeated(REQUEST),
+        mappings=repeated(Conversion(RequestMapping, decision_pb2.RequestMapping)),
+    )
+)
 
 
 def write_gang(gang: Gang) -> decision_pb2.Gang:
@@ -40,34 +47,6 @@ def read_gang(message: decision_pb2.Gang) -> Gang:
     return Gang(message.id, message.job, message.pod_group_uid, message.spec_hash, message.size)
 
 
-def read_choice(message: decision_pb2.ResourceClaimChoice) -> ClaimChoice:
-    has = message.HasField("allocation")
-    allocation = read_allocation("allocation", message.allocation) if has else None
-    return ClaimChoice(
-        message.claim,
-        message.claim_uid,
-        allocation,
-        tuple(read_request(f"requests[{i}]", m) for i, m in enumerate(message.requests)),
-        tuple(RequestMapping(m.container, m.resource, m.request) for m in message.mappings),
-    )
-
-
-def write_choice(choice: ClaimChoice) -> decision_pb2.ResourceClaimChoice:
-    allocation = choice.allocation
-    return decision_pb2.ResourceClaimChoice(
-        claim=choice.claim,
-        claim_uid=choice.claim_uid,
-        allocation=None if allocation is None else write_allocation(allocation),
-        requests=map(write_request, choice.requests),
-        mappings=[
-            decision_pb2.RequestMapping(
-                container=m.container, resource=m.resource, request=m.request
-            )
-            for m in choice.mappings
-        ],
-    )
-
-
 def _write_bind(bind: Bind) -> decision_pb2.Bind:
     return decision_pb2.Bind(
         namespace=bind.namespace,
@@ -79,7 +58,7 @@ def _write_bind(bind: Bind) -> decision_pb2.Bind:
             decision_pb2.VolumeChoice(claim=v.claim, volume_name=v.volume_name)
             for v in bind.volumes
         ],
-        resource_claims=map(write_choice, bind.claims),
+        resource_claims=_CHOICES.write(bind.claims),
         devices=[]
         if bind.device is None
         else [decision_pb2.SharedDevice(type=bind.device.type, node_lock=bind.device.node_lock)],
@@ -124,7 +103,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
                 gang,
                 tuple(sorted(held.annotations.items())),
                 tuple(VolumeChoice(v.claim, v.volume_name) for v in held.volumes),
-                tuple(map(read_choice, held.resource_claims)),
+                _CHOICES.read("resource_claims", held.resource_claims),
                 next((SharedDevice(d.type, d.node_lock) for d in held.devices), None),
             )
         case "evict":

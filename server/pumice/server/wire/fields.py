@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from sys import intern
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pumice.v1 import condition_pb2
 
@@ -37,16 +37,13 @@ class FieldError(ValueError):
         self.problem = problem
 
 
-def check_named(uid: str, name: str) -> None:
-    if not uid:
+def check_identity(message: Any) -> None:
+    """Checks that an object has a uid, a name and, if its kind has namespaces, a namespace."""
+    if not message.uid:
         raise FieldError("uid", "is empty; every object needs one")
-    if not name:
+    if not message.name:
         raise FieldError("name", "is empty; every object needs one")
-
-
-def check_namespaced(uid: str, namespace: str, name: str) -> None:
-    check_named(uid, name)
-    if not namespace:
+    if not getattr(message, "namespace", True):
         raise FieldError("namespace", "is empty; every object of this kind needs one")
 
 

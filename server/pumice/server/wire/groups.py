@@ -15,19 +15,29 @@ from pumice.core.model.group import (
     QueueState,
     SubGroupPolicy,
 )
+from pumice.server.wire.conversion import (
+    AMOUNTS,
+    TEXT_MAP,
+    TEXTS,
+    TIME,
+    Conversion,
+    Field,
+    bounded,
+    choice,
+    named,
+    optional,
+    repeated,
+)
 from pumice.server.wire.fields import (
     CONDITION_STATUS_NUMBERS,
     CONDITION_STATUSES,
-    Pairs,
     amount,
     amounts,
     at_least,
-    check_named,
-    check_namespaced,
     enum_value,
     plain_dict,
 )
-from pumice.server.wire.selectors import read_selector, write_selector
+from pumice.server.wire.selectors import SELECTOR
 from pumice.server.wire.times import duration, read_time, write_time
 from pumice.v1 import group_pb2, resource_pb2
 
@@ -47,57 +57,53 @@ _STATES = {
     group_pb2.QUEUE_STATE_CLOSING: QueueState.CLOSING,
     group_pb2.QUEUE_STATE_UNKNOWN: QueueState.UNKNOWN,
 }
-STATE_NUMBERS = {state: number for number, state in _STATES.items()}
 
 
-def _write_amounts(pairs: Pairs | None) -> resource_pb2.ResourceList | None:
-    return None if pairs is None else resource_pb2.ResourceList(amounts=dict(pairs))
-
-
-def _read_topology(message: group_pb2.NetworkTopology) -> NetworkTopology:
-    has = message.HasField
-    return NetworkTopology(
-        message.hard if has("hard") else True,
-        message.highest_tier if has("highest_tier") else None,
-        message.highest_tier_name,
+_AMOUNTS = optional(
+    Field(
+        lambda path, message: amounts(path, message.amounts),
+        lambda pairs: resource_pb2.ResourceList(amounts=dict(pairs)),
     )
-
-
-def _write_topology(topology: NetworkTopology | None) -> group_pb2.NetworkTopology | None:
-    if topology is None:
-        return None
-    return group_pb2.NetworkTopology(
-        hard=topology.hard,
-        highest_tier=topology.highest_tier,
-        highest_tier_name=topology.highest_tier_name,
+)
+_TOPOLOGY = Conversion(
+    NetworkTopology,
+    group_pb2.NetworkTopology,
+    hard=optional(absent=True),
+    highest_tier=optional(),
+)
+_POLICIES = repeated(
+    Conversion(
+        SubGroupPolicy,
+        group_pb2.SubGroupPolicy,
+        selector=optional(SELECTOR),
+        match_label_keys=TEXTS,
+        sub_group_size=optional(bounded(0), absent=1),
+        min_sub_groups=bounded(0),
+        network_topology=optional(_TOPOLOGY),
     )
-
-
-def _read_policy(path: str, message: group_pb2.SubGroupPolicy) -> SubGroupPolicy:
-    has = message.HasField
-    return SubGroupPolicy(
-        name=message.name,
-        selector=read_selector(f"{path}.selector", message.selector) if has("selector") else None,
-        match_label_keys=tuple(message.match_label_keys),
-        sub_group_size=at_least(f"{path}.sub_group_size", message.sub_group_size, 0)
-        if has("sub_group_size")
-        else 1,
-        min_sub_groups=at_least(f"{path}.min_sub_groups", message.min_sub_groups, 0),
-        network_topology=_read_topology(message.network_topology)
-        if has("network_topology")
-        else None,
-    )
-
-
-def _write_policy(policy: SubGroupPolicy) -> group_pb2.SubGroupPolicy:
-    return group_pb2.SubGroupPolicy(
-        name=policy.name,
-        selector=write_selector(policy.selector),
-        match_label_keys=policy.match_label_keys,
-        sub_group_size=policy.sub_group_size,
-        min_sub_groups=policy.min_sub_groups,
-        network_topology=_write_topology(policy.network_topology),
-    )
+)
+_AFFINITY = Conversion(
+    NodeGroupAffinity,
+    group_pb2.NodeGroupAffinity,
+    required=TEXTS,
+    preferred=TEXTS,
+    anti_required=TEXTS,
+    anti_preferred=TEXTS,
+)
+QUEUE = Conversion(
+    Queue,
+    group_pb2.Queue,
+    creation_time_ns=named("creation_time", TIME),
+    annotations=TEXT_MAP,
+    weight=optional(bounded(1), absent=1),
+    reclaimable=optional(),
+    capability=_AMOUNTS,
+    deserved=_AMOUNTS,
+    guarantee=_AMOUNTS,
+    affinity=optional(_AFFINITY),
+    state=choice(_STATES),
+    allocated=AMOUNTS,
+)
 
 
 def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
@@ -145,13 +151,11 @@ def write_pod_group_status(status: PodGroupStatus) -> group_pb2.PodGroupStatus:
 
 
 def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
-    uid, namespace, name = message.uid, message.namespace, message.name
-    check_namespaced(uid, namespace, name)
     has, policies = message.HasField, message.sub_group_policies
     return PodGroup(
-        uid=uid,
-        namespace=intern(namespace),
-        name=intern(name),
+        uid=message.uid,
+        namespace=intern(message.namespace),
+        name=intern(message.name),
         creation_time_ns=read_time("creation_time", message.creation_time),
         labels=plain_dict(message.labels),
         annotations=plain_dict(message.annotations),
@@ -163,15 +167,11 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         else None,
         min_resources_milli=amounts("min_resources_milli", message.min_resources_milli),
         priority_class_name=message.priority_class_name,
-        network_topology=_read_topology(message.network_topology)
+        network_topology=_TOPOLOGY.read("network_topology", message.network_topology)
         if has("network_topology")
         else None,
         topology_key=message.topology_key,
-        sub_group_policies=tuple(
-            _read_policy(f"sub_group_policies[{i}]", m) for i, m in enumerate(policies)
-        )
-        if policies
-        else (),
+        sub_group_policies=_POLICIES.read("sub_group_policies", policies) if policies else (),
         preemptable=message.preemptable,
         revocable_zone=message.revocable_zone,
         sla_waiting_time_ns=amount(
@@ -195,12 +195,14 @@ def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:
         queue=group.queue,
         min_member=group.min_member,
         min_task_member=dict(group.min_task_member),
-        min_resources=_write_amounts(group.min_resources),
+        min_resources=None if group.min_resources is None else _AMOUNTS.write(group.min_resources),
         min_resources_milli=dict(group.min_resources_milli),
         priority_class_name=group.priority_class_name,
-        network_topology=_write_topology(group.network_topology),
+        network_topology=None
+        if group.network_topology is None
+        else _TOPOLOGY.write(group.network_topology),
         topology_key=group.topology_key,
-        sub_group_policies=map(_write_policy, group.sub_group_policies),
+        sub_group_policies=_POLICIES.write(group.sub_group_policies),
         preemptable=group.preemptable,
         revocable_zone=group.revocable_zone,
         sla_waiting_time=None
@@ -208,64 +210,4 @@ def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:
         else duration(group.sla_waiting_time_ns),
         spec_hash=group.spec_hash,
         status=write_pod_group_status(group.status),
-    )
-
-
-def _read_affinity(message: group_pb2.NodeGroupAffinity) -> NodeGroupAffinity:
-    return NodeGroupAffinity(
-        tuple(message.required),
-        tuple(message.preferred),
-        tuple(message.anti_required),
-        tuple(message.anti_preferred),
-    )
-
-
-def _write_affinity(affinity: NodeGroupAffinity | None) -> group_pb2.NodeGroupAffinity | None:
-    if affinity is None:
-        return None
-    return group_pb2.NodeGroupAffinity(
-        required=affinity.required,
-        preferred=affinity.preferred,
-        anti_required=affinity.anti_required,
-        anti_preferred=affinity.anti_preferred,
-    )
-
-
-def read_queue(message: group_pb2.Queue) -> Queue:
-    check_named(message.uid, message.name)
-    has = message.HasField
-    return Queue(
-        uid=message.uid,
-        name=message.name,
-        creation_time_ns=read_time("creation_time", message.creation_time),
-        annotations=plain_dict(message.annotations),
-        weight=at_least("weight", message.weight, 1) if has("weight") else 1,
-        priority=message.priority,
-        parent=message.parent,
-        reclaimable=message.reclaimable if has("reclaimable") else None,
-        capability=amounts("capability", message.capability.amounts) if has("capability") else None,
-        deserved=amounts("deserved", message.deserved.amounts) if has("deserved") else None,
-        guarantee=amounts("guarantee", message.guarantee.amounts) if has("guarantee") else None,
-        affinity=_read_affinity(message.affinity) if has("affinity") else None,
-        state=enum_value("state", message.state, _STATES),
-        allocated=amounts("allocated", message.allocated),
-    )
-
-
-def write_queue(queue: Queue) -> group_pb2.Queue:
-    return group_pb2.Queue(
-        uid=queue.uid,
-        name=queue.name,
-        creation_time=write_time(queue.creation_time_ns),
-        annotations=queue.annotations,
-        weight=queue.weight,
-        priority=queue.priority,
-        parent=queue.parent,
-        reclaimable=queue.reclaimable,
-        capability=_write_amounts(queue.capability),
-        deserved=_write_amounts(queue.deserved),
-        guarantee=_write_amounts(queue.guarantee),
-        affinity=_write_affinity(queue.affinity),
-        state=STATE_NUMBERS[queue.state],
-        allocated=dict(queue.allocated),
     )

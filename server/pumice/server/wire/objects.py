@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ObjectError
-from pumice.core.model import devices as resources
-from pumice.core.model import group, node, pod, storage, topology
-from pumice.server.wire import devices, groups, pods, policies
-from pumice.server.wire import storage as volumes
-from pumice.server.wire import topology as layouts
-from pumice.server.wire.fields import FieldError, UnknownValueError
+from pumice.core.model import group, node, pod
+from pumice.core.model.topology import NumaTopology
+from pumice.server.wire import devices, groups, pods, policies, storage, topology
+from pumice.server.wire.conversion import Conversion
+from pumice.server.wire.fields import FieldError, UnknownValueError, check_identity
 from pumice.server.wire.shapes import PodReader
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.unknown_values import UnknownValue, replace_unknown_values
@@ -30,10 +29,9 @@ class _Kind(NamedTuple):
     word: str
 
 
-def _kind(
-    of: type[ClusterObject], read: Callable[[Any], ClusterObject], write: Callable[[Any], Any]
-) -> _Kind:
-    return _Kind(of, read, write, of.__name__)
+def _declared(conversion: Conversion[Any]) -> _Kind:
+    type_ = conversion.value
+    return _Kind(type_, partial(conversion.read, ""), conversion.write, type_.__name__)
 
 
 def _workload(word: str) -> _Kind:
@@ -43,53 +41,36 @@ def _workload(word: str) -> _Kind:
 
 # By field of ClusterObject. Kinds that the engine does not hold are missing, and are ignored.
 _KINDS = {
-    "node": _kind(node.Node, pods.read_node, pods.write_node),
-    "pod": _kind(pod.Pod, pods.read_pod, pods.write_pod),
-    "pod_group": _kind(group.PodGroup, groups.read_pod_group, groups.write_pod_group),
-    "queue": _kind(group.Queue, groups.read_queue, groups.write_queue),
-    "priority_class": _kind(
-        group.PriorityClass, policies.read_priority_class, policies.write_priority_class
-    ),
-    "resource_quota": _kind(
-        group.ResourceQuota, policies.read_resource_quota, policies.write_resource_quota
-    ),
-    "namespace": _kind(group.Namespace, policies.read_namespace, policies.write_namespace),
-    "pod_disruption_budget": _kind(
-        group.PodDisruptionBudget, policies.read_budget, policies.write_budget
-    ),
+    "node": _Kind(node.Node, pods.read_node, pods.write_node, "Node"),
+    "pod": _Kind(pod.Pod, pods.read_pod, pods.write_pod, "Pod"),
+    "pod_group": _Kind(group.PodGroup, groups.read_pod_group, groups.write_pod_group, "PodGroup"),
+    "queue": _declared(groups.QUEUE),
+    "priority_class": _declared(policies.PRIORITY_CLASS),
+    "resource_quota": _declared(policies.RESOURCE_QUOTA),
+    "namespace": _declared(policies.NAMESPACE),
+    "pod_disruption_budget": _declared(policies.DISRUPTION_BUDGET),
     "service": _workload("Service"),
     "replica_set": _workload("ReplicaSet"),
     "replication_controller": _workload("ReplicationController"),
     "stateful_set": _workload("StatefulSet"),
-    "persistent_volume": _kind(storage.PersistentVolume, volumes.read_volume, volumes.write_volume),
-    "persistent_volume_claim": _kind(
-        storage.PersistentVolumeClaim, volumes.read_claim, volumes.write_claim
+    "persistent_volume": _declared(storage.PERSISTENT_VOLUME),
+    "persistent_volume_claim": _declared(storage.PERSISTENT_VOLUME_CLAIM),
+    "storage_class": _declared(storage.STORAGE_CLASS),
+    "csi_node": _declared(storage.CSI_NODE),
+    "csi_driver": _declared(storage.CSI_DRIVER),
+    "csi_storage_capacity": _declared(storage.CSI_STORAGE_CAPACITY),
+    "volume_attachment": _declared(storage.VOLUME_ATTACHMENT),
+    "hyper_node": _declared(topology.HYPER_NODE),
+    "numa_topology": _Kind(
+        NumaTopology,
+        topology.read_numa_topology,
+        topology.write_numa_topology,
+        "NumaTopology",
     ),
-    "storage_class": _kind(
-        storage.StorageClass, volumes.read_storage_class, volumes.write_storage_class
-    ),
-    "csi_node": _kind(storage.CsiNode, volumes.read_csi_node, volumes.write_csi_node),
-    "csi_driver": _kind(storage.CsiDriver, volumes.read_csi_driver, volumes.write_csi_driver),
-    "csi_storage_capacity": _kind(
-        storage.CsiStorageCapacity, volumes.read_csi_capacity, volumes.write_csi_capacity
-    ),
-    "volume_attachment": _kind(
-        storage.VolumeAttachment, volumes.read_attachment, volumes.write_attachment
-    ),
-    "hyper_node": _kind(topology.HyperNode, layouts.read_hyper_node, layouts.write_hyper_node),
-    "numa_topology": _kind(
-        topology.NumaTopology, layouts.read_numa_topology, layouts.write_numa_topology
-    ),
-    "resource_claim": _kind(
-        resources.ResourceClaim, devices.read_resource_claim, devices.write_resource_claim
-    ),
-    "resource_slice": _kind(
-        resources.ResourceSlice, devices.read_resource_slice, devices.write_resource_slice
-    ),
-    "device_class": _kind(
-        resources.DeviceClass, devices.read_device_class, devices.write_device_class
-    ),
-    "node_shard": _kind(topology.NodeShard, layouts.read_node_shard, layouts.write_node_shard),
+    "resource_claim": _declared(devices.RESOURCE_CLAIM),
+    "resource_slice": _declared(devices.RESOURCE_SLICE),
+    "device_class": _declared(devices.DEVICE_CLASS),
+    "node_shard": _declared(topology.NODE_SHARD),
 }
 # Numbers of kinds, which are the numbers of the fields.
 _NUMBERS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
@@ -147,6 +128,9 @@ class ObjectReader:
         read = self._read_pod if field == "pod" else kind.read
         try:
             try:
+                if field != "pod":
+                    # The reader of pods checks the identity of each pod.
+                    check_identity(held)
                 return read(held)
             except UnknownValueError:
                 if unknown is None:

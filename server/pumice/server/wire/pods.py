@@ -15,13 +15,12 @@ from pumice.server.wire.fields import (
     FieldError,
     amount,
     amounts,
-    check_named,
-    check_namespaced,
+    check_identity,
     enum_value,
     interned,
 )
 from pumice.server.wire.selectors import read_taint, write_taint
-from pumice.server.wire.specs import read_spec, write_spec
+from pumice.server.wire.specs import SPEC, read_spec
 from pumice.server.wire.times import read_time, write_time
 from pumice.v1 import node_pb2, pod_pb2
 
@@ -76,7 +75,7 @@ def read_pod(
 ) -> Pod:
     """Reads a pod. It is called very often, so arguments are positional."""
     uid, namespace, name = message.uid, message.namespace, message.name
-    check_namespaced(uid, namespace, name)
+    check_identity(message)
     has, labels, annotations = message.HasField, message.labels, message.annotations
     conditions = message.conditions
     return Pod(
@@ -110,7 +109,7 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
         uid=pod.uid,
         namespace=pod.namespace,
         name=pod.name,
-        spec=write_spec(pod.spec),
+        spec=SPEC.write(pod.spec),
         creation_time=write_time(pod.creation_time_ns),
         labels=pod.labels,
         annotations=pod.annotations,
@@ -166,7 +165,6 @@ _image_lists = _ImageLists()
 
 def read_node(message: node_pb2.Node) -> Node:
     uid, name, taints, images = message.uid, message.name, message.taints, message.images
-    check_named(uid, name)
     return Node(
         uid=uid,
         name=intern(name),

@@ -13,6 +13,7 @@ from pumice.core.model.selectors import (
     TaintEffect,
     Toleration,
 )
+from pumice.server.wire.conversion import Field
 from pumice.server.wire.fields import enum_value, non_empty
 from pumice.v1 import selector_pb2
 
@@ -122,3 +123,13 @@ def write_toleration(toleration: Toleration) -> selector_pb2.Toleration:
         else selector_pb2.TOLERATION_OPERATOR_EQUAL,
         effect=_effect(toleration.effect),
     )
+
+
+# For declarations of conversions.
+SELECTOR = Field(read_selector, write_selector)
+NODE_TERM = Field(read_node_term, write_node_term)
+NODE_SELECTOR = Field(
+    lambda path, message: read_node_terms(f"{path}.terms", message.terms), write_node_selector
+)
+TAINT = Field(read_taint, write_taint)
+TOLERATION = Field(read_toleration, write_toleration)

@@ -35,7 +35,7 @@ NOT_LISTED = {
     # How long a status waits for a newer one, not how much is accepted.
     "pumice.adapters.runtime.status_delays._MOST_DELAYS",
     "pumice.adapters.runtime.status_delays._MOST_DELAYS_OF_MINOR",
-    "pumice.adapters.runtime.status_writer._LONGEST_PAUSE_SECONDS",
+    "pumice.adapters.runtime.event_writer._LONGEST_PAUSE_SECONDS",
     "pumice.controllers.job.reconcile._LONGEST_COUNTERS_MS",
     # How long a watch is not read, and how many ops one Ack may stand for.
     "pumice.adapters.kubernetes.reflector._LONGEST_PAUSE_SECONDS",

@@ -56,11 +56,20 @@ class Jobs:
         await self.until(name, phase, lambda s: s.get("state", {}).get("phase") == phase)
 
     async def until_running(self, name: str, count: int) -> None:
-        await self.until(
-            name,
-            f"{count} running",
-            lambda s: s.get("state", {}).get("phase") == "Running" and s.get("running") == count,
-        )
+        """Until the status counts so many running pods, and so many run: it may be an old one."""
+
+        async def holds() -> bool:
+            status, pods = await self.status(name), (await self.pods(name)).values()
+            phases = [
+                p["status"]["phase"] for p in pods if not p["metadata"].get("deletionTimestamp")
+            ]
+            is_counted = status.get("running") == count == phases.count("Running")
+            return is_counted and status.get("state", {}).get("phase") == "Running"
+
+        try:
+            await self.cluster.until(f"job {name}: {count} running", holds)
+        except AssertionError as error:
+            raise AssertionError(f"{await self.status(name)}\n{error}") from None
 
     async def pods(self, name: str) -> dict[str, Object]:
         selector = f"volcano.sh/job-name={name}"

@@ -10,7 +10,7 @@ from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.server.limits import Limits
 from pumice.v1.cluster_service_pb2 import ConnectResponse
 from pumice.v1.decision_pb2 import Bind
-from pumice.v1.group_pb2 import POD_GROUP_PHASE_RUNNING
+from pumice.v1.group_pb2 import POD_GROUP_PHASE_INQUEUE, POD_GROUP_PHASE_RUNNING
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 from tests.adapters.fake_world import FakeWorld
 from tests.loop.stage import Stage, until
@@ -170,3 +170,21 @@ async def test_an_adapter_that_reads_too_slowly_loses_its_stream_and_no_pod(fold
         await until(lambda: len(world.called("bind")) >= len(names), "every pod is bound")
         assert sorted(world.called("bind")) == sorted(names)
         assert await stage.agrees_with(runtime)
+
+
+async def test_a_job_is_admitted_however_often_its_status_could_not_be_written(
+    stage: Stage,
+) -> None:
+    admitted = next(held for held in gang("job", 2) if held.HasField("pod_group"))
+    world = GatedWorld(node("n1", 8000), admitted)
+    world.answers["status job"] = [
+        ApplyResult(code)
+        for code in (ApplyCode.NOT_LEADING, ApplyCode.FORBIDDEN, *[ApplyCode.SERVER_ERROR] * 12)
+    ]
+    stage.start_adapter(world)
+
+    def is_admitted() -> bool:
+        (held,) = world.store.of_kind(KIND_POD_GROUP)
+        return held.pod_group.status.phase == POD_GROUP_PHASE_INQUEUE
+
+    await until(is_admitted, "the pod group is admitted")

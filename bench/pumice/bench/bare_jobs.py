@@ -16,8 +16,8 @@ from pumice.adapters.kubernetes.session import MERGE, ApiSession
 from pumice.bench import api_server
 from pumice.bench.api_server import GROUPS, NAMESPACE, PODS
 from pumice.bench.clusters import Size
-from pumice.controllers.job.defaults import effective
-from pumice.controllers.job.groups import group_body
+from pumice.controllers.job.defaults import with_defaults
+from pumice.controllers.job.groups import group_body, min_resources
 from pumice.controllers.job.pods import group_name, pod_body
 from pumice.controllers.job.types import Job, JobSpec
 from pumice.controllers.runtime.objects import Metadata
@@ -77,14 +77,14 @@ def _bare_job(body: dict[str, Any], count: int) -> BareJob:
     name = body["metadata"]["name"]
     metadata = Metadata(name, NAMESPACE, _UID)
     job = Job(metadata, msgspec.convert(body["spec"], JobSpec))
-    spec = effective(job.spec, SCHEDULER)
+    spec = with_defaults(job.spec, SCHEDULER)
     task = (spec.tasks or [])[0]
     pods = [pod_body(job, spec, task, index, is_forwarded=False) for index in range(count)]
     assert group_name(job) == f"{name}-{_UID}"
     return BareJob(
         name,
         _ENCODE(body),
-        _ENCODE(group_body(job, spec, {})),
+        _ENCODE(group_body(job, spec, min_resources(spec, {}))),
         [(pod["metadata"]["name"], _ENCODE(pod)) for pod in pods],
     )
 

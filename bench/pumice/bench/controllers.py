@@ -8,18 +8,18 @@ scheduler and the controllers, their watches, and their writes beyond the bare w
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pumice.adapters.kubernetes.session import ApiSession
-from pumice.adapters.kubernetes.shutdown import run
+from pumice.adapters.runtime.shutdown import run
 from pumice.bench import api_background, api_server, bare_jobs
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS
 from pumice.bench.bare_jobs import JOBS, job_bodies
 from pumice.bench.clusters import Size
 from pumice.bench.kubelets import kubelets
+from pumice.bench.pairs import run_pair, sizes, summary
 from pumice.bench.processes import PROGRAM, cpu_seconds
 from pumice.bench.results import Result
 from pumice.bench.scheduler import scheduling
@@ -41,21 +41,17 @@ async def _measure(size: Size, kubeconfig: str, pairs: int) -> list[Result]:
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
         finally:
             await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS, NODES)
-        return [*results, _summary(results)]
+        return [*results, summary("controllers", size, results, _RANGES)]
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    """Measures one run of each kind; the order alternates between pairs."""
-    if number % 2:
-        figures = await _controlled(api, size, kubeconfig, f"job-{number}")
-        bare = await _bare(api, size, f"bare-{number}")
-    else:
-        bare = await _bare(api, size, f"bare-{number}")
-        figures = await _controlled(api, size, kubeconfig, f"job-{number}")
+    bare, figures = await run_pair(
+        number,
+        lambda: _bare(api, size, f"bare-{number}"),
+        lambda: _controlled(api, size, kubeconfig, f"job-{number}"),
+    )
     shown: dict[str, object] = {
-        "nodes": size.nodes,
-        "pods": size.jobs * size.size,
-        **size.background_figures,
+        **sizes(size),
         "times_bare": round(figures["seconds"] / bare["bare_seconds"], 3),
         "cpu_times_bare": round(_cpu(figures) / _cpu(bare), 3),
         **bare,
@@ -150,16 +146,3 @@ async def _controlled(
         "api_server_cpu_ms_per_pod": round(1000 * server / count, 3),
         "client_cpu_ms_per_pod": round(1000 * client / count, 3),
     }
-
-
-def _summary(pairs: list[Result]) -> Result:
-    shown: dict[str, object] = {}
-    for name, value in pairs[0].figures.items():
-        if isinstance(value, str) or name in ("nodes", "pods", "seed"):
-            shown[name] = value
-            continue
-        values = [float(str(pair.figures[name])) for pair in pairs]
-        shown[name] = statistics.median(values)
-        if name in _RANGES:
-            shown[f"{name}_least"], shown[f"{name}_most"] = min(values), max(values)
-    return Result("controllers", f"median of {len(pairs)} interleaved pairs", shown)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from pumice.adapters.kubernetes.session import ApiSession
-from pumice.adapters.kubernetes.shutdown import run
+from pumice.adapters.runtime.shutdown import run
 from pumice.bench import api_background, api_server
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS, Binds
 from pumice.bench.arrivals import ARRIVALS, Arrivals, arrivals
 from pumice.bench.clusters import Size
+from pumice.bench.pairs import run_pair, sizes, summary
 from pumice.bench.processes import control_plane_pids, cpu_seconds
 from pumice.bench.results import Result
 from pumice.bench.scheduler import scheduling
@@ -38,7 +38,7 @@ async def _measure(
         try:
             async with api_background.with_nodes(api, size, kubeconfig):
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
-                results.append(_summary(size, results))
+                results.append(summary("endtoend", size, results, _RANGES))
                 results += await arrivals(api, size, kubeconfig, rates)
         finally:
             await api_server.clear(api, PODS, GROUPS, EVENTS, NODES)
@@ -46,21 +46,17 @@ async def _measure(
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    """Measures one run of each kind; the order alternates between pairs."""
-    if number % 2:
-        figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
-        bare = await _bare(api, size, f"bare-{number}")
-    else:
-        bare = await _bare(api, size, f"bare-{number}")
-        figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
+    bare, figures = await run_pair(
+        number,
+        lambda: _bare(api, size, f"bare-{number}"),
+        lambda: _scheduled(api, size, kubeconfig, f"gang-{number}"),
+    )
     share = figures["binds_per_second"] / bare["bare_binds_per_second"]
     cpu_share = bare["bare_all_cpu_ms_per_bind"] / figures["all_cpu_ms_per_bind"]
     # The share on a machine without other load and without idle CPUs.
     shares = {"cpu_share_of_bare": round(cpu_share, 3)} if control_plane_pids() else {}
     shown = {
-        "nodes": size.nodes,
-        "pods": size.jobs * size.size,
-        **size.background_figures,
+        **sizes(size),
         "share_of_bare": round(share, 3),
         **shares,
         **bare,
@@ -142,19 +138,3 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
         "api_server_share_of_cpu": round(server / (server + settled.both), 3),
         "cpu_seconds_to_first_bind": round(started.both, 2),
     }
-
-
-def _summary(size: Size, pairs: list[Result]) -> Result:
-    shown: dict[str, object] = {
-        "nodes": size.nodes,
-        "pods": size.jobs * size.size,
-        **size.background_figures,
-    }
-    for name in pairs[0].figures:
-        if name in shown:
-            continue
-        values = [float(str(pair.figures[name])) for pair in pairs]
-        shown[name] = statistics.median(values)
-        if name in _RANGES:
-            shown[f"{name}_least"], shown[f"{name}_most"] = min(values), max(values)
-    return Result("endtoend", f"median of {len(pairs)} interleaved pairs", shown)

@@ -22,6 +22,8 @@ from pumice.server.ops import NumberedOp
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.playback import Playback
 from pumice.server.state import ClusterState
+from pumice.server.stream_follower import StreamFollower
+from pumice.v1.cluster_service_pb2 import ConfigurationResult
 
 _SECOND_NS = 1_000_000_000
 # Recorded waits are rounded.
@@ -48,16 +50,27 @@ class Sample:
         return low and (self.latest is None or self.actual <= self.latest)
 
 
+class _LearningFollower(StreamFollower):
+    """Learns run times from the changes that it applies, as a core does."""
+
+    def __init__(self, state: ClusterState, learned: RunTimes) -> None:
+        super().__init__(state)
+        self._learned = learned
+
+    def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[ConfigurationResult]:
+        learn_ends(self._learned, self.state.engine.cache, ops, now_ns)
+        return super()._apply(ops, now_ns)
+
+
 class _LearningPlayback(Playback):
-    """A playback that learns run times from the recorded changes, as a core does."""
+    """A playback that learns run times from the recorded changes."""
 
     def __init__(self, source: str, older: RunTimes | None) -> None:
-        super().__init__(installed_registry(), source=source)
         self.learned = RunTimes(older)
+        super().__init__(installed_registry(), source=source)
 
-    def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
-        learn_ends(self.learned, self.state.engine.cache, ops, now_ns)
-        super()._apply(ops, now_ns)
+    def _follow(self, state: ClusterState) -> StreamFollower:
+        return _LearningFollower(state, self.learned)
 
 
 def samples_of(

@@ -180,15 +180,15 @@ def test_a_trial_that_is_cancelled_when_its_answer_arrives_ends_no_replica(
     """Both are ready at one wake-up; the frame closes the pipe that the other event is about."""
     (source, writing), (reading, target) = os.pipe(), os.pipe()
     process = ReplicaProcess(source, target)
-    process._fork(7, lambda: None, 30, 2**28)
-    (trial,) = process._trials.values()
-    assert select.select([trial.pipe], [], [], 30)[0]
+    process._forks.start(7, lambda: None, 30, 2**28)
+    (fork,) = process._forks._forks.values()
+    assert select.select([fork.pipe], [], [], 30)[0]
     os.write(writing, frames.pack(frames.CANCEL, 7))
     os.close(writing)
     ready = process._selector.select
-    first = lambda: sorted(ready(), key=lambda event: event[0].fd != source)  # noqa: E731
+    first = lambda _: sorted(ready(), key=lambda event: event[0].fd != source)  # noqa: E731
     monkeypatch.setattr(process._selector, "select", first)
     process.run()
-    assert process._trials == {}
+    assert process._forks._forks == {}
     for descriptor in (source, reading, target):
         os.close(descriptor)

@@ -35,16 +35,46 @@ async def test_a_pause_drops_what_is_queued_and_waits_for_what_is_in_flight() ->
 
 
 async def test_a_pause_that_is_to_be_told_reports_what_it_drops() -> None:
+    bench = Bench(in_flight=1)
+    gate = asyncio.Event()
+    bench.pods("a", "b")
+    bench.world.answers["a"] = [held_back(gate, ApplyResult(ApplyCode.DONE))]
+    for name in "ab":
+        bench.give(bind(name))
+    await settle()
+    pause = asyncio.create_task(bench.pool.pause(report=True))
+    await settle()
+    gate.set()
+    await pause
+    assert bench.codes() == [("d-b", "failed"), ("d-a", "applied")]
+    bench.pool.resume()
+    await bench.clock.advance(60)
+    assert bench.world.called("bind") == ["a"]
+
+
+async def test_a_pause_completes_what_has_begun() -> None:
+    """A call that failed may have had an effect: the next attempt finds out."""
     bench = Bench()
     bench.pods("a")
     bench.world.answers["a"] = [ERROR]
     bench.give(bind("a"))
     await settle()
-    await bench.pool.pause(report=True)
-    assert bench.codes() == [("d-a", "retrying"), ("d-a", "failed")]
-    bench.pool.resume()
-    await bench.clock.advance(60)
-    assert bench.world.called("bind") == ["a"]
+    pause = asyncio.create_task(bench.pool.pause(report=True))
+    await bench.clock.advance(3)
+    assert pause.done()
+    assert bench.codes() == [("d-a", "retrying"), ("d-a", "applied")]
+    assert bench.world.calls == [("bind", "a"), ("read", "a"), ("bind", "a")]
+
+
+async def test_a_decision_that_is_dropped_after_a_call_is_read_again() -> None:
+    bench = Bench()
+    bench.pods("a")
+    bench.world.answers["a"] = [ERROR]
+    bench.give(bind("a"))
+    await settle()
+    bench.pool.drop_queued(report=True)
+    assert bench.outcomes[-1].reason == "dropped before its effect was known"
+    assert len(bench.resync) == 1
 
 
 async def test_a_pause_does_not_wait_for_ever() -> None:

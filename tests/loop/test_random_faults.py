@@ -2,16 +2,22 @@
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from pumice.adapters.runtime.clock import end_tasks
+from pumice.adapters.runtime.world import WorldEvent
 from pumice.adapters.simulated.options import FaultRates, SimulationOptions
 from pumice.adapters.simulated.run import Simulation
 from pumice.server.limits import Limits
 from tests.loop.stage import Stage, quick
+
+Watch: TypeAlias = Callable[..., AsyncGenerator[WorldEvent]]
 
 SEEDS = (2, 3, 6, 8, 12)
 # Digests are compared all the time.
@@ -51,6 +57,8 @@ OPTIONS = SimulationOptions(
     ),
 )
 FAULTS = 12
+# Share of the watch events before which the watch pauses, and for how long.
+WATCH_PAUSES, WATCH_PAUSE_SECONDS = 0.02, 0.2
 
 
 class Ordeal:
@@ -59,7 +67,7 @@ class Ordeal:
     def __init__(self, stage: Stage, state: Path, seed: int) -> None:
         self.stage = stage
         self._state, self._seed = state, seed
-        self._rng = random.Random(seed)
+        self._rng, self._lag_rng = random.Random(seed), random.Random(seed)
         self.simulations: list[Simulation] = []
         self._start_adapter()
 
@@ -70,8 +78,21 @@ class Ordeal:
     def _start_adapter(self) -> None:
         options = replace(OPTIONS, seed=self._seed)
         made = Simulation(self.stage.open_channel, options, quick(), state=self._state)
+        made.world.store.watch = self._lagging(made.world.store.watch)  # type: ignore[method-assign]
         self.simulations.append(made)
         self._run = asyncio.create_task(made.run())
+
+    def _lagging(self, watch: Watch) -> Watch:
+        """A watch that shows changes later than the responses to the calls that made them."""
+
+        async def watched(*first: WorldEvent) -> AsyncGenerator[WorldEvent]:
+            async with aclosing(watch(*first)) as events:
+                async for event in events:
+                    if self._lag_rng.random() < WATCH_PAUSES:
+                        await asyncio.sleep(WATCH_PAUSE_SECONDS)
+                    yield event
+
+        return watched
 
     async def suffer(self) -> None:
         """Faults, one after the other, each a while after the last one; then calm."""

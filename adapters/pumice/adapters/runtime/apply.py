@@ -71,9 +71,10 @@ class ApplyPool:
             "apply_queue_length",
             lambda: len(self._queue) + len(self._retry_queue) + len(self._waits),
         )
-        # Receives events about binds, and the uids of pods that were bound.
+        # Receives events about binds.
         self.announce: Callable[[Event], None] = lambda event: None
-        self.on_bound: Callable[[str], None] = lambda uid: None
+        # Called when a decision has its outcome, and with whether it was applied.
+        self.on_end: Callable[[Bind | Evict, bool], None] = lambda order, is_applied: None
 
     def set_apply_timeout(self, seconds: float) -> None:
         """Sets the time for one decision with all retries."""
@@ -98,16 +99,16 @@ class ApplyPool:
         for decision in refusal.decisions:
             self._report_outcome(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
 
-    def drop_queued(self, *, report: bool, complete_gangs: bool = False) -> None:
+    def drop_queued(self, *, report: bool, complete_begun: bool = False) -> None:
         """Drops decisions without a call in flight, and reports this to the core if asked to.
 
-        With complete_gangs, gangs with a member that was called stay, so that no gang is bound in
-        part.
+        With complete_begun, decisions that have begun stay: no gang is bound in part, and the effect
+        of every call becomes known.
         """
         self._reports_dropped = report
 
         def stays(work: Work) -> bool:
-            return complete_gangs and work.gang is not None and work.gang.begun
+            return complete_begun and work.has_begun
 
         dropped: list[Work] = []
         for wait, work in list(self._waits.items()):
@@ -135,7 +136,7 @@ class ApplyPool:
         Returns whether all ended in time. The others are dropped.
         """
         self._is_paused = True
-        self.drop_queued(report=report, complete_gangs=True)
+        self.drop_queued(report=report, complete_begun=True)
         limit = self._options.drain_timeout_seconds if seconds is None else seconds
         try:
             await within(self._clock, limit, self._idle.wait())
@@ -237,10 +238,12 @@ class ApplyPool:
 
     def _finish(self, work: Work, verdict: Verdict) -> None:
         self._report_outcome(work, verdict)
+        order = work.order
+        if order is not None:
+            self.on_end(order, verdict.code == OUTCOME_CODE_APPLIED)
         if verdict.is_deposed:
             self._log_deposed()
             return
-        order = work.order
         if order is None or not work.started:
             return
         self._is_deposed = False
@@ -256,8 +259,6 @@ class ApplyPool:
         pod = pod_identity(order.uid, order.namespace, order.name)
         if verdict.code == OUTCOME_CODE_APPLIED:
             self._resync.forget(pod)
-            if isinstance(order, Bind):
-                self.on_bound(order.uid)
             return
         # Pods that are deleted during a bind are normal.
         level = logging.INFO if verdict.code == OUTCOME_CODE_GONE else logging.WARNING
@@ -286,12 +287,19 @@ class ApplyPool:
         for work in dropped:
             self._metrics.count("dropped_decisions", verb=work.verb)
             log.debug("%s of %s dropped before it was applied", work.verb, work.name)
+            reason = "dropped before it was applied"
+            if work.tries and work.order is not None:
+                reason = "dropped before its effect was known"
+                self._read_again(work.order, f"its {work.verb} was {reason}")
             if self._reports_dropped:
-                self._report_outcome(
-                    work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied")
-                )
+                self._report_outcome(work, Verdict(OUTCOME_CODE_FAILED, reason))
             else:
                 self._ledger.close([work.decision.id])
+
+    def _read_again(self, order: Bind | Evict, reason: str) -> None:
+        """Reads the pod of a call that may have had an effect."""
+        self.on_end(order, False)
+        self._resync.add(pod_identity(order.uid, order.namespace, order.name), reason)
 
 
 def shown_code(code: OutcomeCode.ValueType) -> str:

@@ -11,6 +11,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.status_writer import StatusWriter
+from pumice.adapters.runtime.unseen_decisions import UnseenDecisions
 from pumice.adapters.runtime.world import (
     ConfigurationMissing,
     ConfigurationSeen,
@@ -37,12 +38,14 @@ class WorldEventHandler:
         configurations: ConfigurationKeeper,
         statuses: StatusWriter,
         foreign: ForeignBinds,
+        unseen: UnseenDecisions,
         metrics: Metrics,
     ) -> None:
         self.synced = asyncio.Event()
         # Called with the apply timeout of a new configuration, in seconds.
         self.on_apply_timeout: Callable[[float], None] = lambda seconds: None
-        self._configurations, self._statuses, self._foreign = configurations, statuses, foreign
+        self._configurations, self._statuses = configurations, statuses
+        self._foreign, self._unseen = foreign, unseen
         self._buffer, self._outbox, self._metrics = buffer, outbox, metrics
 
     def handle(self, event: WorldEvent) -> None:
@@ -70,16 +73,26 @@ class WorldEventHandler:
     def update(self, cluster_object: ClusterObject) -> None:
         self._put(cluster_object, afresh=True)
 
+    def show_applied(self) -> None:
+        """Adds applied decisions to their pods where the watch has not shown them yet."""
+        for uid in self._unseen.applied_uids():
+            held = self._buffer.get(KIND_POD, uid)
+            if held is not None:
+                self._put(held.message(), afresh=False)
+
     def delete(self, kind: KindNumber, uid: str) -> None:
         self._buffer.drop(kind, uid)
         if kind == KIND_POD:
             self._foreign.forget_pod(uid)
+            self._unseen.forget(uid)
         self._outbox.tombstone(kind, uid)
         self._statuses.forget(kind, uid)
 
     def _put(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
         before = None
-        if cluster_object.HasField("node"):
+        if cluster_object.HasField("pod"):
+            cluster_object = self._unseen.complete(cluster_object)
+        elif cluster_object.HasField("node"):
             before = self._buffer.get(KIND_NODE, cluster_object.node.uid)
         try:
             held = self._buffer.keep(cluster_object, afresh=afresh)

@@ -57,6 +57,11 @@ class Work:
         self.verb = self.decision.WhichOneof("order") or "unknown"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a call was made for it, or for another member of its gang."""
+        return self.tries > 0 or (self.gang is not None and self.gang.begun)
+
+    @property
     def name(self) -> str:
         order = self.order
         return self.decision.id if order is None else f"{order.namespace}/{order.name}"
@@ -74,13 +79,13 @@ class DecisionExecutor:
         clock: Clock,
         metrics: Metrics,
         may_act: Callable[[], bool],
-        on_bind: Callable[[Bind], None] = lambda _: None,
+        on_call: Callable[[Bind | Evict], None] = lambda _: None,
     ) -> None:
         self._world, self._ledger, self._limiter = world, ledger, limiter
         self._call_timeout_seconds = call_timeout_seconds
         self._clock, self._metrics, self._may_act = clock, metrics, may_act
-        # Called before each bind.
-        self._on_bind = on_bind
+        # Called before each bind or eviction.
+        self._on_call = on_call
 
     async def attempt(self, work: Work) -> Verdict:
         """The verdict of one attempt."""
@@ -132,8 +137,8 @@ class DecisionExecutor:
         return judge_reading(work.decision, reading)
 
     async def _call(self, work: Work, order: Bind | Evict) -> ApplyResult:
+        self._on_call(order)
         if isinstance(order, Bind):
-            self._on_bind(order)
             call = self._world.binder.bind(order)
         else:
             call = self._world.evictor.evict(order)

@@ -1,7 +1,7 @@
 """Dispatches the messages of the core to the parts of the runtime."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
@@ -41,6 +41,7 @@ class Inbox:
         resync: ResyncQueue,
         configurations: ConfigurationKeeper,
         questions: QuestionAnswerer,
+        show_applied: Callable[[], None],
         metrics: Metrics,
     ) -> None:
         self._epoch = epoch
@@ -48,7 +49,7 @@ class Inbox:
         self._pool, self._resync = pool, resync
         self._statuses, self._events = statuses, events
         self._configurations, self._questions = configurations, questions
-        self._metrics = metrics
+        self._show_applied, self._metrics = show_applied, metrics
         # Decisions that are based on earlier ops are stale; None: all decisions are.
         self._decisions_from: int | None = None
         self._wanted_kinds: set[KindNumber] = set()
@@ -60,17 +61,21 @@ class Inbox:
         self._pool.resume()
 
     async def close(self, *, report: bool) -> None:
-        """Refuses decisions before a snapshot, and waits for those in flight, up to a limit."""
+        """Prepares a snapshot: refuses decisions, and completes those that have begun, up to a limit.
+
+        Afterwards the pods show every decision that was applied.
+        """
         self._decisions_from = None
         parts = self._ledger.forget_incomplete()
         if report:
             self._refuse(parts)
         await self._pool.pause(report=report)
+        self._show_applied()
 
     def drop_queued(self, *, fenced: bool) -> None:
-        """Drops queued decisions after a stream. Unless fenced, completes gangs that began."""
+        """Drops queued decisions after a stream. Unless fenced, completes those that have begun."""
         self._ledger.forget_incomplete()
-        self._pool.drop_queued(report=False, complete_gangs=not fenced)
+        self._pool.drop_queued(report=False, complete_begun=not fenced)
 
     def forget_reported(self) -> None:
         """Closes all decisions, because a core that gets a snapshot needs no outcomes."""

@@ -31,8 +31,10 @@ from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.stream_end import NextStep, ReconnectPolicy, StreamEnd
+from pumice.adapters.runtime.unseen_decisions import UnseenDecisions
 from pumice.adapters.runtime.world import DataSeen, DelaysEvents, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
+from pumice.v1.decision_pb2 import Bind, Evict
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +104,15 @@ class AdapterRuntime:
             metrics,
         )
         self._epochs.foreign = self._foreign
+        self._unseen = UnseenDecisions()
         self._handler = WorldEventHandler(
-            self._buffer, self._outbox, self.configurations, self._statuses, self._foreign, metrics
+            self._buffer,
+            self._outbox,
+            self.configurations,
+            self._statuses,
+            self._foreign,
+            self._unseen,
+            metrics,
         )
         self._resync = ResyncQueue(
             self._world, self._handler, options.resync_backoff, clock, rng, metrics
@@ -116,17 +125,27 @@ class AdapterRuntime:
             clock,
             metrics,
             self._epochs.may_act,
-            self._foreign.note_bind,
+            self._note_call,
         )
         self._pool = ApplyPool(
             executor, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
         )
         limiter.expects_apply = self._pool.has_queued
         self._pool.announce = self._events.add
-        self._pool.on_bound = self._statuses.forget_wait
+        self._pool.on_end = self._note_end
         self._handler.on_apply_timeout = self._pool.set_apply_timeout
         publish = lambda data: self._handler.handle(DataSeen(data))  # noqa: E731
         self._questions = QuestionAnswerer(publish, clock, metrics)
+
+    def _note_call(self, order: Bind | Evict) -> None:
+        self._unseen.begin(order)
+        if isinstance(order, Bind):
+            self._foreign.note_bind(order)
+
+    def _note_end(self, order: Bind | Evict, is_applied: bool) -> None:
+        self._unseen.end(order, is_applied=is_applied)
+        if is_applied and isinstance(order, Bind):
+            self._statuses.forget_wait(order.uid)
 
     @property
     def is_idle(self) -> bool:
@@ -290,6 +309,7 @@ class AdapterRuntime:
             self._resync,
             self.configurations,
             self._questions,
+            self._handler.show_applied,
             self.metrics,
         )
         stream = CoreStream(

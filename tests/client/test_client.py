@@ -5,9 +5,12 @@ import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from pumice.client import (
@@ -24,9 +27,11 @@ from pumice.client import (
     PodGroupPhase,
     Stage,
 )
+from pumice.client.calls import Caller
 from pumice.client.errors import ClientError, ErrorDetails
 from pumice.client.retries import Deadline, is_retryable, retrying
 from pumice.server.limits import Limits
+from pumice.v1.inspection_service_pb2 import ListQueuesRequest
 from tests.server.running import (
     RunningCore,
     configuration,
@@ -206,13 +211,31 @@ async def test_a_refused_connection_is_retried_for_the_whole_time(tmp_path: Path
     with Client(settings) as client, pytest.raises(CoreUnavailableError):
         await asyncio.to_thread(client.list_queues)
     assert 0.6 < time.monotonic() - start < 10
-    async with AsyncClient(settings) as other:
-        with pytest.raises(CoreUnavailableError):
-            await other.list_queues(timeout_seconds=0.2)
-        start = time.monotonic()
-        with pytest.raises(CoreUnavailableError):
-            await other.list_queues(timeout_seconds=0.2)
-        assert time.monotonic() - start < 1.5
+    patient = replace(settings, retry_seconds=600)
+    async with AsyncClient(patient) as other:
+        for _ in range(2):
+            with pytest.raises(CoreUnavailableError):
+                await other.list_queues(timeout_seconds=1)
+    assert time.monotonic() - start < 300
+
+
+async def test_a_retry_without_time_left_keeps_the_failure_before_it(tmp_path: Path) -> None:
+    """The process may sleep between two attempts: the core is absent, and not slow."""
+    settings = ClientSettings(address=f"unix:{tmp_path}/none.sock")
+    caller, deadline = Caller(settings), Deadline(30)
+    attempts = 0
+
+    async def absent(request: object, **arguments: object) -> object:
+        nonlocal attempts
+        attempts += 1
+        deadline._end = 0.0 if attempts == 2 else deadline._end
+        code = grpc.StatusCode.UNAVAILABLE if attempts == 1 else grpc.StatusCode.DEADLINE_EXCEEDED
+        raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "no socket")
+
+    with pytest.raises(CoreUnavailableError):
+        await caller.call(absent, ListQueuesRequest(), deadline)  # type: ignore[arg-type]
+    assert attempts == 2
+    await caller.close()
 
 
 async def test_a_core_that_starts_later_answers_the_first_call(socket_folder: Path) -> None:

@@ -11,7 +11,7 @@ import grpc.aio
 
 from pumice.client import arguments
 from pumice.client.channels import metadata_of, open_channel, read_credentials
-from pumice.client.errors import CallError, ClosedError
+from pumice.client.errors import CallError, ClosedError, DeadlineExceededError
 from pumice.client.retries import Deadline, Outage, retrying
 from pumice.client.settings import ClientSettings
 from pumice.client.statuses import error_from, no_answer
@@ -62,7 +62,22 @@ class Caller:
         deadline: Deadline,
     ) -> Response:
         """Calls a method with retries, which is safe because these methods only read."""
-        return await retrying(self.settings, deadline)(self.call_once, method, request, deadline)
+        failure: CallError | None = None
+
+        async def attempt() -> Response:
+            nonlocal failure
+            try:
+                return await self.call_once(method, request, deadline)
+            except DeadlineExceededError:
+                # Too little time was left for a retry: the failure before it says more.
+                if failure is not None:
+                    raise failure from None
+                raise
+            except CallError as error:
+                failure = error
+                raise
+
+        return await retrying(self.settings, deadline)(attempt)
 
     async def call_once(
         self,

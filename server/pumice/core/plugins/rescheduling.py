@@ -33,7 +33,7 @@ MEASURED_PERIOD = "10m"
 _PERCENT = Limit(at_least=0, at_most=100)
 _UNUSED = "Volcano reads it and does not use it either"
 _BEST_EFFORT, _BURSTABLE, _GUARANTEED = range(3)
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 
 
 class ThresholdArguments(Arguments):
@@ -198,7 +198,7 @@ class LowNodeUtilization:
 
 
 def _part(amount: int, of: int) -> float:
-    return amount * _FULL / of if of else 0.0
+    return amount * _MAX_NODE_SCORE / of if of else 0.0
 
 
 def _eviction_key(task: Task) -> tuple[int, int, tuple[int, str, str]]:

@@ -40,7 +40,7 @@ LEAST, MOST = "LeastAllocated", "MostAllocated"
 _BYTES_PER_THOUSANDTH = 1e6
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
@@ -160,7 +160,10 @@ class ResourceStrategyFitPlugin:
             for name, strategy in found
             if strategy is not None
         ]
-        divisor, factor = float(sum(weight for _, _, weight, _ in parts)), _FULL * self._weight
+        divisor, factor = (
+            float(sum(weight for _, _, weight, _ in parts)),
+            _MAX_NODE_SCORE * self._weight,
+        )
         if all(strategy == MOST for _, _, _, strategy in parts):
             # The compiled kernel can evaluate this term.
             return Fullness(tuple(part[:3] for part in parts), divisor, factor)
@@ -189,7 +192,7 @@ class ResourceStrategyFitPlugin:
             if column is not None:
                 scarce = scarce + np.where(allocatable[column] > 0, float(weight), 0.0)
         scores: Scores = 1.0 - scarce / total if total > 0 else scarce
-        scores = scores * (_FULL * self._scarce_weight)
+        scores = scores * (_MAX_NODE_SCORE * self._scarce_weight)
         for name in class_.request.names():
             column = self._table.column_of(name)
             if column is None:

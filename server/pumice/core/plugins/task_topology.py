@@ -24,7 +24,7 @@ from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
 
-_FULL = 100
+_MAX_NODE_SCORE = 100
 AFFINITY = "volcano.sh/task-topology-affinity"
 ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 TASK_ORDER = "volcano.sh/task-topology-task-order"
@@ -106,7 +106,7 @@ class TaskTopologyPlugin:
         counts -= self._left_out(task, bucket, room)
         scores = counts * self._weight
         if job.max_size:
-            scores = scores * _FULL / job.max_size
+            scores = scores * _MAX_NODE_SCORE / job.max_size
         return np.where(self._has_room(task.request, room, 0.0), scores, 0.0)
 
     def _base(self, task: Task, job: JobBuckets, bucket: Bucket, rows: Rows) -> Floats:

@@ -37,7 +37,7 @@ from pumice.patterns.quantities import whole
 
 TOO_MUCH_CPU = "the CPU load of the node exceeds the upper limit."
 TOO_MUCH_MEMORY = "the memory load of the node exceeds the upper limit."
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _MIB = 1024 * 1024
 _ON_THE_WAY = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)
 _ANY_TIME = -1
@@ -142,7 +142,7 @@ class UsagePlugin:
         total = sum(self._weights)
         cpu, memory = self._loaded().composite(rows)
         free = (1.0 - cpu) * self._weights[0] + (1.0 - memory) * self._weights[1]
-        scores = free / total * _FULL * self._weight
+        scores = free / total * _MAX_NODE_SCORE * self._weight
         # Nodes without figures get the worst score, as in Volcano.
         return np.where(self._figures.fresh[rows], scores, 0.0)
 
@@ -255,7 +255,7 @@ class Loads:
         """Measured and estimated cpu and memory as parts of the capacity, from 0 to 1."""
         capacity = self._capacity[:, rows]
         exists = capacity > 0
-        used = self._measured[:, rows] / _FULL * capacity + self._estimated[:, rows]
+        used = self._measured[:, rows] / _MAX_NODE_SCORE * capacity + self._estimated[:, rows]
         parts = np.divide(used, capacity, out=np.zeros(used.shape), where=exists)
         parts = np.clip(parts, 0.0, 1.0)
         return parts[0], parts[1]

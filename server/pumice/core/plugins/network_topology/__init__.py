@@ -31,7 +31,7 @@ from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import CandidateTerms, DomainScore, Parts
 from pumice.core.session.session import Session
 
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
@@ -80,7 +80,7 @@ class NetworkTopologyAwarePlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._arguments = NetworkTopologyArguments(options.arguments)
-        self._factor = _FULL * self._arguments.weight
+        self._factor = _MAX_NODE_SCORE * self._arguments.weight
         self._scores_normal_pods = self._arguments.scores_normal_pods
 
     def open(self, session: Session) -> None:

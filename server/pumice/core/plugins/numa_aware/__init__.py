@@ -25,7 +25,7 @@ from pumice.core.session.session import Session
 
 _TAKES = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 _CORE = 1000
-_FULL = 100
+_MAX_NODE_SCORE = 100
 
 
 class NumaAwareArguments(Arguments):
@@ -99,7 +99,11 @@ class NumaAwarePlugin:
             return None
         counts = self._cpus.numa_counts(rows, question)
         most = int(counts.max()) if len(counts) else 0
-        shares = np.full(len(counts), _FULL) if not most else _FULL - _FULL * counts // most
+        shares = (
+            np.full(len(counts), _MAX_NODE_SCORE)
+            if not most
+            else _MAX_NODE_SCORE - _MAX_NODE_SCORE * counts // most
+        )
         return (shares * self._weight).astype(np.float64)
 
     # Placements.

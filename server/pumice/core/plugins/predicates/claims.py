@@ -33,7 +33,7 @@ from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"
 CANNOT_WAIT = "pod with unallocated resource claims cannot wait for room on a node"
-_FULL = 100
+_MAX_NODE_SCORE = 100
 
 # All that the result of a search depends on: the claims, and the devices in use.
 _Key = tuple[object, ...]
@@ -130,7 +130,7 @@ class DeviceClaims(TaskFilter):
         results = self._results(task, claims)
         points = [r.score if isinstance(r, Found) else 0 for r in map(results.__getitem__, rows)]
         most = max(points, default=0)
-        shares = [_FULL * point // most if most else 0 for point in points]
+        shares = [_MAX_NODE_SCORE * point // most if most else 0 for point in points]
         return np.array(shares, dtype=np.float64)
 
     def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str]:

@@ -22,7 +22,7 @@ from pumice.core.cache.pods import Counts, PodTally, SmallCounts
 from pumice.core.model.fit import Mask
 from pumice.core.model.integers import natural_log
 
-_FULL = 100
+_MAX_NODE_SCORE = 100
 _SCALED_UP, _SCALED_DOWN, _SPREAD = range(3)
 # The most terms of a task, and constraints of a term, that the kernel takes.
 MOST_TERMS, MOST_CONSTRAINTS = 4, 8
@@ -73,8 +73,8 @@ class ScaledPreference:
             return None
         scores = self._scaled.get(highest)
         if scores is None:
-            points = self.raw * _FULL // highest
-            points = _FULL - points if self.is_discouraging else points
+            points = self.raw * _MAX_NODE_SCORE // highest
+            points = _MAX_NODE_SCORE - points if self.is_discouraging else points
             scores = self._scaled[highest] = (self.weight * points).astype(float)
         return scores[rows]
 
@@ -171,5 +171,7 @@ def _logarithms(count: int) -> Floats:
 def _scaled(raw: Counts, scored: Mask) -> Floats:
     lowest, highest = int(raw[scored].min()), int(raw[scored].max())
     if highest <= 0:
-        return np.where(scored, float(_FULL), 0.0)
-    return np.where(scored, _FULL * (highest + lowest - raw) // highest, 0).astype(np.float64)
+        return np.where(scored, float(_MAX_NODE_SCORE), 0.0)
+    return np.where(scored, _MAX_NODE_SCORE * (highest + lowest - raw) // highest, 0).astype(
+        np.float64
+    )

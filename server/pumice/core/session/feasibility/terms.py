@@ -69,7 +69,7 @@ def mean_use(
     return np.where(fits, total * factor, 0.0)
 
 
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 # Up to here amount * 100 is a whole number in floats, and the floor of a quotient is exact.
 _EXACT_BELOW = 2.0**46
 
@@ -133,7 +133,7 @@ def _mean(amount: Floats, capacity: Floats, *, is_usual: bool) -> Floats:
     """What percentage of its capacity each amount is, and their mean; truncated each time."""
     if not is_usual:
         return _careful_mean(amount, capacity)
-    amount *= _FULL
+    amount *= _MAX_NODE_SCORE
     amount /= capacity
     np.floor(amount, out=amount)
     mean: Floats = np.floor((amount[0] + amount[1]) * 0.5)
@@ -153,7 +153,7 @@ def _careful_mean(amount: Floats, capacity: Floats) -> Floats:
 def _evenness_of_two(used: Floats, capacity: Floats) -> Floats:
     """Fractions of two dimensions deviate from their mean by half their difference."""
     fractions = np.minimum(used / capacity, 1.0)
-    evenness: Floats = np.floor((1.0 - np.abs(fractions[0] - fractions[1]) * 0.5) * _FULL)
+    evenness: Floats = np.floor((1.0 - np.abs(fractions[0] - fractions[1]) * 0.5) * _MAX_NODE_SCORE)
     return evenness
 
 
@@ -176,7 +176,7 @@ def _evenness(used: Floats, capacity: Floats) -> Floats:
         for fraction in fractions:
             squares = squares + (fraction - mean) * (fraction - mean)
         deviation = np.where(count == len(used), np.sqrt(squares / len(used)), deviation)
-    return np.trunc((1.0 - deviation) * _FULL)
+    return np.trunc((1.0 - deviation) * _MAX_NODE_SCORE)
 
 
 KernelTerm = PodLimit | Fullness | AmountScore

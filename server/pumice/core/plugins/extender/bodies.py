@@ -1,6 +1,6 @@
-"""Bodies of requests to an extender: objects with the names of Volcano's JSON.
+"""Bodies of requests to an extender: objects with the field names of Volcano's JSON.
 
-They have the fields of pods, PodGroups and queues that scheduling reads.
+Of pods, PodGroups and queues they contain the fields that scheduling reads.
 """
 
 from __future__ import annotations

@@ -144,9 +144,9 @@ class Placement:
             for _ in range(placed):
                 tasks.popleft()
         if sub_job.network_topology is not None:
-            # The nodes of a level domain share one lowest domain, so one task shows where all went.
-            level = session.topology.tree.is_level(session.topology.domain)
-            for task in alike[: 1 if level else placed]:
+            # In one domain of the lowest tier, it is enough to follow one task.
+            is_one = session.topology.tree.has_one_lowest_domain(session.topology.domain)
+            for task in alike[: 1 if is_one else placed]:
                 self._follow(sub_job, task)
         session.count("tasks_tried", placed)
         return True

@@ -234,7 +234,7 @@ class Topology:
         placed = [row for row in rows if row is not None]
         if not placed:
             return ""
-        names = [tree.names[number] for number in tree.holders_of(placed[0])]
+        names = [tree.names[number] for number in tree.domains_of(placed[0])]
         whole = [name for name in names if tree.rows_of(name)[placed].all()]
         return min(whole, key=lambda name: (tree.tier_of(name), name), default="")
 

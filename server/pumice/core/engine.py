@@ -36,12 +36,7 @@ from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting import break_up
 from pumice.core.session.feasibility.views import ClassViews
 from pumice.core.session.guarding.checks import time_or_none
-from pumice.core.session.guarding.guard import (
-    HookGuard,
-    PluginFailedError,
-    attributed_to,
-    faulty_plugin,
-)
+from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, attributed_to, fault_of
 from pumice.core.session.outbox import events_of, pipelined_of, waits_of
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
@@ -278,7 +273,7 @@ class Engine:
             raise
         except Exception as error:
             modules = {self.registry.plugins[n].__module__: n for n in session.plugin_names}
-            found = faulty_plugin(modules, error.__traceback__)
+            found = fault_of(modules, error.__traceback__)
             if found is None:
                 raise
             raise PluginFailedError(*found, error) from error

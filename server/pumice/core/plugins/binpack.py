@@ -53,10 +53,8 @@ class BinpackPlugin:
             session.hooks.row_score[self.name] = RowTerms(self._fullness)
 
     def _fullness(self, class_: TaskClass) -> Fullness:
-        parts = tuple(
-            (name, float(class_.request.get(name)), float(self._weights[name]))
-            for name in class_.request.names()
-            if name in self._weights
-        )
+        request, weights = class_.request, self._weights
+        names = [name for name in request.names() if name in weights]
+        parts = tuple((name, float(request.get(name)), float(weights[name])) for name in names)
         divisor = sum(weight for _, _, weight in parts)
         return Fullness(parts, divisor, _MAX_NODE_SCORE * self._weight)

@@ -24,10 +24,7 @@ class OvercommitArguments(Arguments):
 
 
 class OvercommitPlugin:
-    """Admits a job if the minResources of all admitted jobs fit beside the used resources.
-
-    Both together may use a multiple of the cluster's resources.
-    """
+    """Limits used resources plus the minResources of admitted jobs to a multiple of the cluster."""
 
     name: ClassVar[str] = "overcommit"
     arguments: ClassVar[type[Arguments]] = OvercommitArguments

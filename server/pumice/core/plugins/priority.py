@@ -53,12 +53,10 @@ class PriorityPlugin:
             )
         ], PERMIT
 
-    def _gang_victims(
-        self, action: str, job: Job, candidates: list[Task]
-    ) -> tuple[list[Task], int]:
+    def _gang_victims(self, action: str, job: Job, tasks: list[Task]) -> tuple[list[Task], int]:
         if action == "gangreclaim":
-            return candidates, PERMIT
-        return [task for task in candidates if self._has_lower_job(task, job)], PERMIT
+            return tasks, PERMIT
+        return [task for task in tasks if self._has_lower_job(task, job)], PERMIT
 
     def _has_lower_job(self, task: Task, job: Job) -> bool:
         """Whether the task belongs to a job with a lower priority than the given one."""

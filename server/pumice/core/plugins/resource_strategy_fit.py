@@ -175,12 +175,9 @@ class ResourceStrategyFitPlugin:
         """Weight and strategy of a resource, by its name, or by its longest configured prefix."""
         if resource in self._strategies:
             return self._strategies[resource]
-        prefixes = [
-            name
-            for name in self._strategies
-            if name.endswith("*") and resource.startswith(name[:-1])
-        ]
-        return self._strategies[max(prefixes, key=len)] if prefixes else None
+        prefixes = [name for name in self._strategies if name.endswith("*")]
+        matching = [name for name in prefixes if resource.startswith(name[:-1])]
+        return self._strategies[max(matching, key=len)] if matching else None
 
     def _scarcity(self, class_: TaskClass) -> Scores:
         """Higher scores for nodes with fewer scarce resources; 0 for nodes without a requested resource."""
@@ -262,10 +259,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserves:
-    """A row predicate: refuses nodes that would have too little cpu or memory for their idle devices.
-
-    It does not apply to pods that request such devices.
-    """
+    """A row predicate: pods without devices leave enough cpu and memory for idle devices."""
 
     reserves: tuple[Reserve, ...]
     milli_cpu: float

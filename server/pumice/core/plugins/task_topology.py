@@ -185,16 +185,12 @@ class TaskTopology:
             topology.orders = {role: len(names) - index for index, role in enumerate(names)}
         return topology
 
-    def _add(
-        self, groups: Groups, pairs: set[tuple[str, str]], self_priority: int, inter_priority: int
-    ) -> None:
+    def _add(self, groups: Groups, pairs: set[tuple[str, str]], alone: int, together: int) -> None:
+        """Adds groups of roles; the priority is ``alone`` for groups of one role."""
         for group in groups:
-            if len(group) == 1:
-                priority = self_priority
-                pairs.add((group[0], group[0]))
-            else:
-                priority = inter_priority
-                pairs.update((a, b) for a in group for b in group if a != b)
+            is_one = len(group) == 1
+            pairs.update((a, b) for a in group for b in group if a != b or is_one)
+            priority = alone if is_one else together
             for role in group:
                 self.priorities[role] = max(self.priorities.get(role, 0), priority)
 

@@ -110,7 +110,7 @@ class TdmPlugin:
         self._session = session
         self._second = (session.now_ns // _SECOND_NS + self._offset) % _DAY
         self._active = tuple(
-            zone for zone, window in self._windows.items() if window.is_active(self._second)
+            z for z, window in self._windows.items() if window.is_active(self._second)
         )
         hooks, table = session.hooks, session.table
         version = lambda: (table.labels_version, self._active)  # noqa: E731

@@ -173,7 +173,7 @@ class Orders:
             if left.job_id == right.job_id or (left_job is None and right_job is None):
                 return not self.task_first(left, right)
             if left_job is None or right_job is None:
-                # A task whose job is gone comes first.
+                # A task whose job does not exist comes first.
                 return left_job is None
             if preemptor_job is not None and left_job.queue != right_job.queue:
                 return self.victim_queue_first(

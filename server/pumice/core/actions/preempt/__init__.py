@@ -174,11 +174,7 @@ class PreemptRun(NodeEvictions):
         )
 
     def _key(self, preemptor: Preemptor) -> tuple[object, ...] | None:
-        """The same; None for tasks with predicates about other nodes.
-
-        As in Volcano, undone evictions have changed Kubernetes' view, so that these predicates may have
-        another result the next time.
-        """
+        # Undone evictions change Kubernetes' view, and so the results of predicates about other nodes.
         is_static = self._session.feasibility.is_static(preemptor.task)
         return super()._key(preemptor) if is_static else None
 

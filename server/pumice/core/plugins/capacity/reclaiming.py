@@ -72,12 +72,11 @@ class Reclaiming:
                 continue
             if not self._is_eligible(task, held, account, reclaimer, reclaiming):
                 continue
-            ancestors = self._held_by_ancestors(task, account, reclaiming, remaining)
-            if ancestors is None:
-                continue
-            for amount in (held, *ancestors):
-                amount.subtract(task.request)
-            victims.append(task)
+            ancestors = self._other_ancestors(account, reclaiming)
+            if all(_is_above_deserved(remaining[above], task, above) for above in ancestors):
+                for each in (account, *ancestors):
+                    remaining[each].subtract(task.request)
+                victims.append(task)
         return victims, PERMIT
 
     def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
@@ -127,23 +126,13 @@ class Reclaiming:
             ancestor in self._ancestors(reclaiming) for ancestor in self._ancestors(account)
         )
 
-    def _held_by_ancestors(
-        self,
-        task: Task,
-        account: CapacityAccount,
-        reclaiming: CapacityAccount,
-        remaining: _Remaining,
-    ) -> list[Resources] | None:
-        """What the considered ancestors hold; None: one of them is not above its deserved amount."""
-        amounts = []
-        for level, ancestor in enumerate(account.lineage[1 : self._levels + 1], start=1):
-            if ancestor.name == ROOT or ancestor in reclaiming.lineage[level : level + 1]:
-                continue
-            held = remaining[ancestor]
-            if not _is_above_deserved(held, task, ancestor):
-                return None
-            amounts.append(held)
-        return amounts
+    def _other_ancestors(
+        self, account: CapacityAccount, reclaiming: CapacityAccount
+    ) -> list[CapacityAccount]:
+        """The considered ancestors of a queue that the reclaiming queue does not have at that level."""
+        levels = enumerate(account.lineage[1 : self._levels + 1], start=1)
+        others = [above for n, above in levels if above not in reclaiming.lineage[n : n + 1]]
+        return [above for above in others if above.name != ROOT]
 
 
 def _keeps_guarantee(held: Resources, task: Task, account: CapacityAccount) -> bool:

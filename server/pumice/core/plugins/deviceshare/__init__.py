@@ -38,8 +38,8 @@ from pumice.core.plugins.deviceshare.device_config import DeviceConfig, device_c
 from pumice.core.plugins.deviceshare.gpu_share import GpuShare
 from pumice.core.plugins.deviceshare.kinds import (
     IGNORED,
-    AllocationOfKinds,
     CardsOfKinds,
+    ChoiceOfKinds,
     DeviceKinds,
     QuestionOfKinds,
 )
@@ -172,7 +172,7 @@ class DeviceSharePlugin:
         weight = float(self._weight)
         self._cards = CardStates(self._kinds, self._states, session.table, weight, self._locks)
         # The shares that this session has allocated, by uid of a task.
-        self._allocations: dict[str, AllocationOfKinds] = {}
+        self._choices: dict[str, ChoiceOfKinds] = {}
         # The cards of the rows on which tasks are placed together, from before the placement.
         self._accepted: dict[int, CardsOfKinds | None] = {}
         self._register(session.hooks)
@@ -263,17 +263,15 @@ class DeviceSharePlugin:
         if cards == IGNORED:
             return None
         number = self._cards.number(row, now=task.status is ALLOCATED)
-        allocation = self._cards.answers[number, self._question(task, row)]
-        if cards is None or allocation is None:
+        choice = self._cards.answers[number, self._question(task, row)]
+        if cards is None or choice is None:
             return self._kinds.first_requested(self._request(task.class_)).reason
-        self._allocate(task, row, cards, allocation)
+        self._assign(task, row, cards, choice)
         return None
 
-    def _allocate(
-        self, task: Task, row: int, cards: CardsOfKinds, allocation: AllocationOfKinds
-    ) -> None:
-        self._allocations[task.uid] = allocation
-        annotations = self._kinds.annotations(task, cards, allocation, self._session.now_ns)
+    def _assign(self, task: Task, row: int, cards: CardsOfKinds, choice: ChoiceOfKinds) -> None:
+        self._choices[task.uid] = choice
+        annotations = self._kinds.annotations(task, cards, choice, self._session.now_ns)
         self._session.annotate(task, annotations)
         if self._locks is not None and task.status is ALLOCATED:
             self._locks.reserve(row, task.uid)
@@ -282,7 +280,7 @@ class DeviceSharePlugin:
                 self._session.outbox.attach_device(task, SharedDevice(kind.name, kind.lock))
         # With MindCluster, the usage also depends on annotations that the device plugin writes.
         if self._chips is None:
-            self._states.update(row, self._kinds.with_pod(cards, allocation))
+            self._states.update(row, self._kinds.with_pod(cards, choice))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether ``_allocated`` will find the same cards as the predicate did for these rows."""
@@ -301,14 +299,14 @@ class DeviceSharePlugin:
             self._allocated(task)
 
     def _deallocated(self, task: Task) -> None:
-        allocation = self._allocations.pop(task.uid, None)
+        choice = self._choices.pop(task.uid, None)
         row = self._table.row_of(task.node_name)
-        if allocation is None or row is None:
+        if choice is None or row is None:
             return
         if self._locks is not None:
             self._locks.unreserve(row, task.uid)
             self._session.outbox.attach_device(task, None)
-        self._cards.keep_undone(row, allocation)
+        self._cards.keep_undone(row, choice)
 
 
 def _reader_of_late_devices(

@@ -22,9 +22,9 @@ from pumice.core.model.status import BINDING
 from pumice.core.plugins.deviceshare.cards import State, Usage, with_shares
 from pumice.core.plugins.deviceshare.kinds import (
     IGNORED,
-    AllocationOfKinds,
     Blocked,
     CardsOfKinds,
+    ChoiceOfKinds,
     DeviceKinds,
     QuestionOfKinds,
     StateOfKinds,
@@ -40,7 +40,7 @@ NO_CARDS = 0
 _Evaluated = tuple[Mask, Floats]
 
 
-class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, AllocationOfKinds | None]):
+class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, ChoiceOfKinds | None]):
     """The states of all nodes in one session, and the results for them."""
 
     def __init__(
@@ -83,9 +83,9 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, AllocationOf
                 state[index] = (own[0], tuple(map(_sum, own[1], undone)))
         return self._number_of(tuple(state))
 
-    def keep_undone(self, row: int, allocation: AllocationOfKinds) -> None:
+    def keep_undone(self, row: int, choice: ChoiceOfKinds) -> None:
         """Keeps the shares of an undone placement in use, for the kinds with ``keeps_undone``."""
-        for index, (kind, own) in enumerate(zip(self._kinds.kinds, allocation, strict=False)):
+        for index, (kind, own) in enumerate(zip(self._kinds.kinds, choice, strict=False)):
             if kind.keeps_undone and own is not None:
                 undone = self.undone.setdefault(row, {})
                 before = undone.get(index) or (Usage(),) * len(own.usage)
@@ -99,14 +99,14 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, AllocationOf
 
     def _answer(
         self, state: StateOfKinds | None, question: QuestionOfKinds
-    ) -> AllocationOfKinds | None:
+    ) -> ChoiceOfKinds | None:
         """The shares that a pod gets; None: it does not fit."""
         if state is None:
             return None
         # The state of a node whose devices are ignored is empty.
-        return self._kinds.allocate(state, question) if state else ()
+        return self._kinds.choose(state, question) if state else ()
 
-    def _next(self, number: int, answer: AllocationOfKinds | None) -> int | None:
+    def _next(self, number: int, answer: ChoiceOfKinds | None) -> int | None:
         state = self._values[number]
         if answer is None or state is None:
             return None
@@ -120,10 +120,10 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, AllocationOf
             )
         )
 
-    def _weighted(self, allocation: AllocationOfKinds | None) -> float:
-        if allocation is None:
+    def _weighted(self, choice: ChoiceOfKinds | None) -> float:
+        if choice is None:
             return 0.0
-        score = sum((own.score for own in allocation if own is not None), 0.0)
+        score = sum((own.score for own in choice if own is not None), 0.0)
         return math.floor(score + 0.5) * self._weight
 
     def is_freed(self, row: int) -> bool:
@@ -156,16 +156,16 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, AllocationOf
         numbers = self._follow()
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
         ahead = [0] * len(where) if rows.ahead is None else rows.ahead.astype(np.intp).tolist()
-        allocations = []
+        choices = []
         for row, count in zip(where, ahead, strict=True):
             question = (request, facet, self.blocked(facet, row))
             number = self._after(int(numbers[row]), question, count)
-            allocations.append(self.answers[number, question])
-        return self._arrays(allocations)
+            choices.append(self.answers[number, question])
+        return self._arrays(choices)
 
-    def _arrays(self, allocations: list[AllocationOfKinds | None]) -> _Evaluated:
-        fits = np.array([each is not None for each in allocations], dtype=np.bool_)
-        return fits, np.array([self._weighted(each) for each in allocations], dtype=np.float64)
+    def _arrays(self, choices: list[ChoiceOfKinds | None]) -> _Evaluated:
+        fits = np.array([each is not None for each in choices], dtype=np.bool_)
+        return fits, np.array([self._weighted(each) for each in choices], dtype=np.float64)
 
     def _find_steps(self, key: tuple[int, tuple[Any, ...], int]) -> tuple[float, ...]:
         number, request, count = key

@@ -60,7 +60,7 @@ State = tuple[Any, tuple[Usage, ...]]
 Question = tuple[Any, Any, frozenset[int]]
 
 
-class Allocation(NamedTuple):
+class Choice(NamedTuple):
     """The shares of a pod by container, and the usage of the cards with them."""
 
     shares: tuple[tuple[Share, ...], ...]
@@ -82,9 +82,9 @@ class NodeCards:
     usage: tuple[Usage, ...]
     all_usage: tuple[Usage, ...]
 
-    def plus(self, allocation: Allocation) -> NodeCards:
+    def plus(self, choice: Choice) -> NodeCards:
         """The cards with a further pod on them."""
-        shares = allocation.all_shares()
+        shares = choice.all_shares()
         usage = with_shares(self.usage, shares)
         is_same = self.all_usage is self.usage
         all_usage = usage if is_same else with_shares(self.all_usage, shares)
@@ -143,13 +143,11 @@ class DeviceKind(ABC):
         return NO_CARD
 
     @abstractmethod
-    def allocate(self, state: State, question: Question) -> Allocation | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         """The shares that a pod would get; None: it does not fit."""
 
     @abstractmethod
-    def annotations(
-        self, task: Task, cards: NodeCards, allocation: Allocation, now_ns: int
-    ) -> Annotations:
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
         """The annotations for a pod that is being placed."""
 
 

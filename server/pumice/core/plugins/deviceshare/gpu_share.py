@@ -10,8 +10,8 @@ from pumice.core.model.pod import ContainerResources
 from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MAX_CARDS,
-    Allocation,
     Annotations,
+    Choice,
     DeviceKind,
     Indexes,
     NodeCards,
@@ -80,7 +80,7 @@ class GpuShare(DeviceKind):
         memory = request if self._by_memory else 0
         return [Share(indexes[str(n)], memory, 0) for n in numbers if str(n) in indexes]
 
-    def allocate(self, state: State, question: Question) -> Allocation | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (card_memory, usage), (request, _, _) = state, question
         if self._by_memory:
             memory, count = request, 1
@@ -92,10 +92,8 @@ class GpuShare(DeviceKind):
         if len(fits) < count:
             return None
         shares = tuple(Share(index, memory, 0) for index in fits[:count])
-        return Allocation((shares,), with_shares(usage, shares), 0.0)
+        return Choice((shares,), with_shares(usage, shares), 0.0)
 
-    def annotations(
-        self, task: Task, cards: NodeCards, allocation: Allocation, now_ns: int
-    ) -> Annotations:
-        numbers = ",".join(cards.names[share.card] for share in allocation.shares[0])
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        numbers = ",".join(cards.names[share.card] for share in choice.shares[0])
         return {INDEX: numbers, PREDICATE_TIME: str(now_ns)}

@@ -13,8 +13,8 @@ from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     NO_CARD,
-    Allocation,
     Annotations,
+    Choice,
     DeviceKind,
     NodeCards,
     State,
@@ -22,7 +22,7 @@ from pumice.core.plugins.deviceshare.cards import (
 
 CardsOfKinds = tuple[NodeCards | None, ...]
 StateOfKinds = tuple[State | None, ...]
-AllocationOfKinds = tuple[Allocation | None, ...]
+ChoiceOfKinds = tuple[Choice | None, ...]
 Blocked = tuple[frozenset[int], ...]
 # The requests and facets of a pod, and the cards that it cannot get; None: no facets, or no such cards.
 QuestionOfKinds = tuple[tuple[Any, ...], tuple[Any, ...] | None, Blocked | None]
@@ -67,31 +67,31 @@ class DeviceKinds:
             for kind, own, its_facet in zip(self.kinds, cards, facet, strict=False)
         )
 
-    def allocate(self, state: StateOfKinds, question: QuestionOfKinds) -> AllocationOfKinds | None:
+    def choose(self, state: StateOfKinds, question: QuestionOfKinds) -> ChoiceOfKinds | None:
         """The shares that a pod would get of each kind; None: it does not fit."""
         requests, facets, blocked = question
-        found: list[Allocation | None] = []
+        found: list[Choice | None] = []
         for index, (kind, request) in enumerate(zip(self.kinds, requests, strict=True)):
-            own, allocation = state[index], None
+            own, choice = state[index], None
             if request is not None:
                 facet = None if facets is None else facets[index]
                 cards = NO_CARD if blocked is None else blocked[index]
-                allocation = None if own is None else kind.allocate(own, (request, facet, cards))
-                if allocation is None:
+                choice = None if own is None else kind.choose(own, (request, facet, cards))
+                if choice is None:
                     return None
-            found.append(allocation)
+            found.append(choice)
         return tuple(found)
 
-    def with_pod(self, cards: CardsOfKinds, allocation: AllocationOfKinds) -> CardsOfKinds:
+    def with_pod(self, cards: CardsOfKinds, choice: ChoiceOfKinds) -> CardsOfKinds:
         """The cards of a node with a further pod on them."""
-        each = zip(cards, allocation, strict=True)
+        each = zip(cards, choice, strict=True)
         return tuple([own if own is None or its is None else own.plus(its) for own, its in each])
 
     def annotations(
-        self, task: Task, cards: CardsOfKinds, allocation: AllocationOfKinds, now_ns: int
+        self, task: Task, cards: CardsOfKinds, choice: ChoiceOfKinds, now_ns: int
     ) -> Annotations:
         annotations: dict[str, str] = {}
-        for kind, own, its in zip(self.kinds, cards, allocation, strict=True):
+        for kind, own, its in zip(self.kinds, cards, choice, strict=True):
             if own is not None and its is not None:
                 annotations |= kind.annotations(task, own, its, now_ns)
         return annotations

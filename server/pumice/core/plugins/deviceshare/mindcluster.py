@@ -13,8 +13,8 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
     MAX_CARDS,
-    Allocation,
     Annotations,
+    Choice,
     DeviceKind,
     Indexes,
     NodeCards,
@@ -145,7 +145,7 @@ class MindClusterNpu(DeviceKind):
         listed -= _numbers(known.get(f"{_CHIPS}-Unhealthy"))
         return listed if len(listed) <= MAX_CARDS else set()
 
-    def allocate(self, state: State, question: Question) -> Allocation | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, _) = state, question
         if not request % shape.cores:
             return _whole_chips(shape, usage, request // shape.cores)
@@ -159,7 +159,7 @@ class MindClusterNpu(DeviceKind):
                     return None
                 part = f"{template.name}/{_PLACED}"
                 share = Share(chip, template.cpus, template.cores, part, template.cpus)
-                return Allocation(((share,),), with_shares(usage, [share]), 0.0)
+                return Choice(((share,),), with_shares(usage, [share]), 0.0)
             template = _TEMPLATES.get(_SMALLER.get(template.name, ""))
         return None
 
@@ -168,8 +168,7 @@ class MindClusterNpu(DeviceKind):
     ) -> list[float] | None:
         """Points for the node with the fewest idle cores where the pod gets its preferred template.
 
-        Nodes with fewer idle cores, where it gets a smaller template, get fewer points. None: the pod
-        requests no chip.
+        Nodes with fewer idle cores and a smaller template get fewer points. None: it requests no chip.
         """
         request = self.request_of(task.class_)
         if request is None:
@@ -192,10 +191,8 @@ class MindClusterNpu(DeviceKind):
         cards = self.read(entry)
         return cards is not None and _chip_for(template, cards.shape, cards.usage) is None
 
-    def annotations(
-        self, task: Task, cards: NodeCards, allocation: Allocation, now_ns: int
-    ) -> Annotations:
-        shares = allocation.shares[0]
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        shares = choice.shares[0]
         template = shares[0].part.partition("/")[0]
         chips = ",".join(cards.names[share.card] for share in shares)
         value = f"{chips}-{template}" if template else chips
@@ -240,13 +237,13 @@ def _can_share(template: Template, used: Usage) -> bool:
     return template.dvpp == "no" or "yes" not in dvpp
 
 
-def _whole_chips(shape: _Shape, usage: tuple[Usage, ...], count: int) -> Allocation | None:
+def _whole_chips(shape: _Shape, usage: tuple[Usage, ...], count: int) -> Choice | None:
     free = [index for index, used in enumerate(usage) if not used.cores]
     if not count or len(free) < count or _unserved(usage) - {""}:
         return None
     part = f"/{_PLACED}"
     shares = [Share(i, shape.cpus, shape.cores, part, shape.cpus) for i in free[:count]]
-    return Allocation((tuple(shares),), with_shares(usage, shares), 0.0)
+    return Choice((tuple(shares),), with_shares(usage, shares), 0.0)
 
 
 def _unserved(usage: tuple[Usage, ...]) -> set[str]:

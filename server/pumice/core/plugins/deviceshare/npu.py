@@ -13,8 +13,8 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
-    Allocation,
     Annotations,
+    Choice,
     DeviceKind,
     Indexes,
     NodeCards,
@@ -98,7 +98,7 @@ class HamiNpu(DeviceKind):
         found = shares_in(task.annotations.get(self._allocated, ""))
         return [Share(indexes[name], m, c) for name, _, m, c in found if name in indexes]
 
-    def allocate(self, state: State, question: Question) -> Allocation | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, _) = state, question
         allows_cores, cards = shape
         by_cores = facet is not None
@@ -123,7 +123,7 @@ class HamiNpu(DeviceKind):
             for share in shares[-1]:
                 after[share.card] = usage[share.card].plus(share)
         score = sum((score_of[i] for i in first), 0.0) + self._network_score(cards, first)
-        return Allocation(tuple(shares), tuple(after), score)
+        return Choice(tuple(shares), tuple(after), score)
 
     def _memory(self, container: ContainerRequest, card: int, *, by_cores: bool) -> int | None:
         """The memory that a container gets of each card; None: no part has this size."""
@@ -159,14 +159,12 @@ class HamiNpu(DeviceKind):
         most = max(networks.count(network) for network in networks)
         return float(most) / float(len(networks)) * _NETWORK_WEIGHT
 
-    def annotations(
-        self, task: Task, cards: NodeCards, allocation: Allocation, now_ns: int
-    ) -> Annotations:
-        text = "".join(f"{part};" for part in shares_text(cards.names, allocation, self.name))
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        text = "".join(f"{part};" for part in shares_text(cards.names, choice, self.name))
         by_cores = self.facet_of(task) is not None
         parts = [
             self._part(cards.names[share.card], share, by_cores=by_cores)
-            for container in allocation.shares
+            for container in choice.shares
             for share in container
         ]
         seconds = str(now_ns // _SECOND_NS)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.quantities import THOUSAND
-from pumice.core.plugins.deviceshare.cards import Allocation, parse_uint32
+from pumice.core.plugins.deviceshare.cards import Choice, parse_uint32
 from pumice.core.plugins.deviceshare.device_config import ResourceNames
 
 # A whole card, in percent.
@@ -67,11 +67,11 @@ def _exact(thousandths: int) -> int:
     return 0 if thousandths % THOUSAND else thousandths // THOUSAND
 
 
-def shares_text(names: tuple[str, ...], allocation: Allocation, type_: str) -> list[str]:
+def shares_text(names: tuple[str, ...], choice: Choice, type_: str) -> list[str]:
     """The shares of each container, as device plugins read them."""
     return [
         "".join(f"{names[s.card]}{s.part},{type_},{s.memory},{s.cores}:" for s in container)
-        for container in allocation.shares
+        for container in choice.shares
     ]
 
 

@@ -13,8 +13,8 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
-    Allocation,
     Annotations,
+    Choice,
     DeviceKind,
     Indexes,
     NodeCards,
@@ -129,7 +129,7 @@ class VGpu(DeviceKind):
                     )
         return frozenset(found)
 
-    def allocate(self, state: State, question: Question) -> Allocation | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, blocked) = state, question
         cards: tuple[Card, ...] = shape
         selector: CardSelector | None = facet
@@ -153,7 +153,7 @@ class VGpu(DeviceKind):
             if len(chosen) < container.number:
                 return None
             shares.append(tuple(chosen))
-        return Allocation(tuple(shares), tuple(after), score)
+        return Choice(tuple(shares), tuple(after), score)
 
     def _order(self, usage: Sequence[Usage]) -> Iterable[int]:
         """The cards in the order in which they are tried."""
@@ -188,10 +188,8 @@ class VGpu(DeviceKind):
             return None
         return Share(index, memory, cores, instance[0], instance[1] // factor)
 
-    def annotations(
-        self, task: Task, cards: NodeCards, allocation: Allocation, now_ns: int
-    ) -> Annotations:
-        ids = ";".join(shares_text(cards.names, allocation, _TYPE))
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        ids = ";".join(shares_text(cards.names, choice, _TYPE))
         seconds = str(now_ns // _SECOND_NS)
         return {
             "volcano.sh/vgpu-node": task.node_name,

@@ -84,10 +84,7 @@ class Answers:
             self._ask(verb, name, body, needs_answer=False)
 
     def _ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
-        """Adds a question to the session's result; false: the question is too long.
-
-        Beyond the maximum number of questions, a later session asks the question.
-        """
+        """Asks a question, in a later session if there are too many; false: the question is too long."""
         questions = self._session.questions
         if name in self._asked or len(questions) >= MAX_QUESTIONS:
             return True

@@ -28,10 +28,7 @@ _AllowedValues = list[tuple[str, frozenset[str]]]
 
 
 class VolumeLimits(TaskFilter):
-    """Refuses nodes that would exceed the volume limit of a CSI driver.
-
-    The attached volumes of each node are counted when they are first needed.
-    """
+    """Refuses nodes that would exceed the volume limit of a CSI driver."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

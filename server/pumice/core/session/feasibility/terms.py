@@ -118,16 +118,16 @@ class AmountScore:
     def _balance(self, rows: NodeRows, *, is_usual: bool) -> Floats:
         column = rows.column(self.gpu) if self.gpu else None
         used, capacity = rows.kube_requested[:2], rows.kube_allocatable[:2]
-        request, balance_of = [[self.milli_cpu], [self.memory]], _balance_of
+        request, balance = [[self.milli_cpu], [self.memory]], _balance_of
         if column is not None:
             columns = [0, 1, column]
             used, capacity = rows.kube_requested[columns], rows.kube_allocatable[columns]
             request.append([self.gpus])
         elif is_usual:
-            balance_of = _balance_of_two
+            balance = _balance_of_two
         with_task, without = (
-            balance_of(used + np.array(request), capacity),
-            balance_of(used, capacity),
+            balance(used + np.array(request), capacity),
+            balance(used, capacity),
         )
         return 50.0 + np.trunc((50.0 + with_task - without) / 2)
 

@@ -276,7 +276,7 @@ class ClassViews:
     def __init__(self) -> None:
         # The session that used a view last, and the view; in the order of use.
         self._views: dict[ViewKey, tuple[int, ClassView]] = {}
-        # Views with arrays of their own.
+        # Views with separate arrays.
         self._with_arrays: set[ViewKey] = set()
 
     def __len__(self) -> int:

@@ -17,9 +17,9 @@ from pumice.core.model.reasons import Reason
 Arguments = tuple[Any, ...]
 
 
-def wrong(wanted: str, result: object) -> TypeError:
+def wrong(expected: str, result: object) -> TypeError:
     text = repr(result)
-    return TypeError(f"must return {wanted}, not {text if len(text) < 80 else text[:77] + '...'}")
+    return TypeError(f"must return {expected}, not {text if len(text) < 80 else text[:77] + '...'}")
 
 
 def real(result: object) -> float:
@@ -56,12 +56,12 @@ def _or_none(check: Callable[..., Any]) -> Callable[..., Any]:
 truth_or_none = _or_none(truth)
 
 
-def _instance(wanted: str, *types: Any) -> Callable[[object], Any]:
+def _instance(expected: str, *types: Any) -> Callable[[object], Any]:
     """A check that the result has one of these types."""
 
     def check(result: object) -> Any:
         if not isinstance(result, types):
-            raise wrong(wanted, result)
+            raise wrong(expected, result)
         return result
 
     return check
@@ -73,13 +73,13 @@ text_or_none = _instance("a text or None", str, NoneType)
 _reason = _instance("a Reason or None", Reason, NoneType)
 
 
-def _integer(wanted: str, least: float = -inf) -> Callable[[object], int]:
+def _integer(expected: str, least: float = -inf) -> Callable[[object], int]:
     """A check that the result is a whole number, and at least ``least``."""
 
     def check(result: object) -> int:
         is_whole = isinstance(result, (int, np.integer)) and not isinstance(result, bool)
         if not is_whole or result < least:  # type: ignore[operator]
-            raise wrong(wanted, result)
+            raise wrong(expected, result)
         return int(result)  # type: ignore[call-overload,no-any-return]
 
     return check

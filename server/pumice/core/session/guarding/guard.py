@@ -127,9 +127,7 @@ def attributed_to(plugin: str, where: str) -> Iterator[None]:
         raise PluginFailedError(plugin, where, error) from error
 
 
-def faulty_plugin(
-    modules: Mapping[str, str], traceback: TracebackType | None
-) -> tuple[str, str] | None:
+def fault_of(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
     """The plugin with the innermost frame of a traceback, and the function of that frame."""
     last = None
     for frame, _ in walk_tb(traceback):

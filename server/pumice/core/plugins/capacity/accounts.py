@@ -110,7 +110,7 @@ class GateReservations:
 
     @classmethod
     def of(cls, session: Session) -> GateReservations:
-        """reservations for the pending tasks that want queue admission and are not gated any more."""
+        """Reservations for the pending tasks that want queue admission and are not gated any more."""
         reservations = cls()
         for job in session.jobs.values():
             for task in job.index.pending.values():

@@ -116,9 +116,9 @@ notice.
 
 Requests are amounts by resource name, in `task.request`, `task.class_.amounts` and `pod.spec.requests`. `cpu` is in
 millicores, `memory`, storage and huge pages are in bytes, `pods` and attachable volumes are counts, and everything else is in
-thousandths: a pod that asks for two GPUs has `("nvidia.com/gpu", 2000)`, and `task.request.get("nvidia.com/gpu")` is `2000`.
-Of shared GPUs, the amounts by container are in `pod.spec.containers`, also in thousandths: `ContainerResources.limits` of
-`volcano.sh/vgpu-number` or `volcano.sh/gpu-memory`. Which cards a pod has is in `task.annotations`. Devices of ResourceClaims
+thousandths: a pod that requests two GPUs has `("nvidia.com/gpu", 2000)`, and `task.request.get("nvidia.com/gpu")` is `2000`.
+The amounts of shared GPUs by container are in `pod.spec.containers`, also in thousandths: `ContainerResources.limits` of
+`volcano.sh/vgpu-number` or `volcano.sh/gpu-memory`. The cards of a pod are in `task.annotations`. Devices of ResourceClaims
 are in `pod.spec.resource_claims`. Amounts of a node are in `rows.idle[rows.column("nvidia.com/gpu")]`, in the same units.
 """
 

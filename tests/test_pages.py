@@ -1,5 +1,6 @@
 """Every plugin and action has a page; what follows from the code is as the code has it."""
 
+import re
 from typing import ClassVar
 
 import pytest
@@ -71,3 +72,19 @@ def test_gpu_requests_are_as_the_reference_says() -> None:
     ((amount, amounts),) = asked
     assert amount == 2000
     assert ("nvidia.com/gpu", 2000) in amounts
+
+
+def test_the_names_in_the_section_about_domains_exist() -> None:
+    known = {"session", "topology", "tree", *declared("actions")}
+
+    class Reader(ReaderPlugin):
+        def open(self, session: Session) -> None:
+            for part in (session.topology, session.topology.tree, session.hooks):
+                known.update(dir(part))
+
+    cluster("actions: allocate\ntiers:\n- plugins:\n  - name: reader\n", plugins=[Reader]).cycle()
+    text = (ROOT / "docs/how-to/write-a-plugin.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Domains\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`([A-Za-z_.]+)(?:\([^`]*\))?`", section)
+    assert named
+    assert not {part for name in named for part in name.split(".")} - known

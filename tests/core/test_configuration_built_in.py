@@ -48,11 +48,11 @@ def test_what_volcano_replaces_or_ignores_is_a_problem(
     ("plugin", "argument", "warning"),
     [
         ("binpack", "binpack.weight: -1", "below zero it prefers the emptiest node"),
-        ("nodeorder", "nodeaffinity.weight: -2", "below zero it avoids what it should prefer"),
+        ("nodeorder", "nodeaffinity.weight: -2", "a negative weight inverts the score"),
         (
             "predicates",
             "predicate.DynamicResourceAllocationEnable: true",
-            "has no effect: Volcano never reads it either",
+            "has no effect: Volcano does not read it either",
         ),
         ("predicates", "predicate.GPUSharingEnable: true", "moved it to the plugin deviceshare"),
         ("predicates", "predicate.GPUNumberEnable: true", "moved it to the plugin deviceshare"),

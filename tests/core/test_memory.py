@@ -125,7 +125,7 @@ def test_views_of_living_classes_are_limited_by_their_size() -> None:
     for number in range(40):
         name = f"j{number:02}"
         fill(engine, pod_group(name), pod(name, name, 5 + number / 10))
-    with patch.object(views, "_MOST_BYTES", 20 * 4 * views._BYTES_PER_NODE + 20):
+    with patch.object(views, "_MAX_BYTES", 20 * 4 * views._BYTES_PER_NODE + 20):
         first = engine.schedule(NOW_NS)
         again = engine.schedule(NOW_NS + SECOND_NS)
     assert len(engine._views) == 20

@@ -134,10 +134,10 @@ def exhaustive() -> Iterator[None]:
         patch.setattr(VictimSearch, "possible_rows", everywhere)
         patch.setattr(VictimSearch, "rows_with_candidates", everywhere)
         walked = property(_Walked, lambda _search, _memo: None)
-        patch.setattr(VictimSearch, "_residents", walked, raising=False)
+        patch.setattr(VictimSearch, "_preemptable", walked, raising=False)
         patch.setattr(VictimOrder, "in_order", _by_comparing)
         patch.setattr(Feasibility, "is_refused", lambda self, *of: bool(self.refused_by(*of)))
-        patch.setattr(Feasibility, "_asks_for_pods_only", lambda *_: False)
+        patch.setattr(Feasibility, "_has_pod_limits_only", lambda *_: False)
         start = NodeEvictions.__init__
 
         def forgetful(self: NodeEvictions, *of: Any, **how: Any) -> None:
@@ -316,7 +316,7 @@ def test_only_nodes_with_a_chance_are_looked_at() -> None:
     result = run(_full(60))
     assert sum(isinstance(decision, Evict) for decision in result.decisions) == 20
     # What was promising a moment ago is taken to be so still, and looked at again if it is not.
-    assert result.work["rows_tried_in_vain"] == 4
+    assert result.work["cached_rows_failed"] == 4
     assert result.work["nodes_tried_for_victims"] == 24
 
 

@@ -113,9 +113,9 @@ def test_a_device_configuration_is_part_of_the_configuration() -> None:
     ("text", "line", "problem"),
     [
         ("nvidia: {", 1, ""),
-        ("- a", 0, "cannot be read"),
+        ("- a", 0, "is invalid"),
         ("vnpus: [{}]", 0, "lacks the key"),
-        ("nvidia: {gpuMemoryFactor: x}", 0, "cannot be read"),
+        ("nvidia: {gpuMemoryFactor: x}", 0, "is invalid"),
     ],
 )
 def test_a_device_configuration_that_cannot_be_used_is_a_problem(

@@ -36,7 +36,7 @@ COUNTS = (
     "reclaimers_tried",
     "rows_computed",
     "tasks_tried",
-    "rows_tried_in_vain",
+    "cached_rows_failed",
 )
 VARIABLES = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
 # The ratio of a new bound to the count.

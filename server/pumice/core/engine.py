@@ -36,7 +36,7 @@ from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting import break_up
 from pumice.core.session.feasibility.views import ClassViews
 from pumice.core.session.guarding.checks import time_or_none
-from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
+from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, attributed_to, fault_of
 from pumice.core.session.outbox import events_of, pipelined_of, waits_of
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
@@ -273,7 +273,7 @@ class Engine:
             raise
         except Exception as error:
             modules = {self.registry.plugins[n].__module__: n for n in session.plugin_names}
-            found = culprit(modules, error.__traceback__)
+            found = fault_of(modules, error.__traceback__)
             if found is None:
                 raise
             raise PluginFailedError(*found, error) from error
@@ -296,11 +296,11 @@ class Engine:
             for options in tier:
                 name = options.name
                 guard = None if self.registry.is_built_in(name) else HookGuard(session, name)
-                with blaming(name, "open"):
+                with attributed_to(name, "open"):
                     plugin = self.registry.plugins[name](options)
                     session.timings.call(name, plugin.open, session)
                     if guard is not None:
-                        guard.seal()
+                        guard.wrap_new()
                         session.waiting.is_watched |= hasattr(plugin, "close")
                 plugins.append(plugin)
         return plugins
@@ -311,11 +311,11 @@ class Engine:
         for plugin in plugins:
             finish = getattr(plugin, "close", None)
             if finish is not None:
-                with blaming(plugin.name, "close"):
+                with attributed_to(plugin.name, "close"):
                     session.timings.call(plugin.name, finish, session)
             wake = getattr(plugin, "next_wake", None)
             if wake is not None:
-                with blaming(plugin.name, "next_wake"):
+                with attributed_to(plugin.name, "next_wake"):
                     wakes.append(time_or_none(wake(session.now_ns)))
         self._plugin_wake_ns = _earliest(wakes)
 

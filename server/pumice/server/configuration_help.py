@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 ACTIONS: Mapping[str, str] = {
     "enqueue": "admits pending jobs for which the cluster has resources",
-    "allocate": "places the pods of admitted jobs, gang by gang",
+    "allocate": "places the pods of admitted jobs, job by job",
     "backfill": "places pods without resource requests",
     "preempt": "evicts pods of lower priority in the same queue",
     "reclaim": "evicts pods of other queues that use more than their share",
@@ -15,15 +15,15 @@ ACTIONS: Mapping[str, str] = {
     "shuffle": "evicts running pods that plugins select",
 }
 PLUGINS: Mapping[str, str] = {
-    "binpack": "prefers nodes that are already full",
+    "binpack": "prefers nodes whose resources are used most",
     "capacity": "divides the cluster among queues by the amounts in their specs",
     "cdp": "protects pods from eviction for some time after they were scheduled",
     "conformance": "protects critical pods from eviction",
     "deviceshare": "chooses GPUs and NPUs for pods that share them",
     "drf": "orders jobs by their dominant share",
     "extender": "delegates decisions to an HTTP service",
-    "gang": "holds a job back until enough of its pods fit at once",
-    "network-topology-aware": "places a job within one network domain, and packs domains",
+    "gang": "places a job only if enough of its pods fit at once",
+    "network-topology-aware": "places a job within one HyperNode, and prefers full HyperNodes",
     "nodegroup": "places the jobs of a queue on the node groups of the queue",
     "nodeorder": "scores nodes as Kubernetes does",
     "numa-aware": "places Guaranteed pods on nodes that can align their cpus",
@@ -32,12 +32,12 @@ PLUGINS: Mapping[str, str] = {
     "predicates": "filters nodes as Kubernetes does",
     "priority": "orders jobs and pods by priority",
     "proportion": "divides the cluster among queues by weight",
-    "rescheduling": "moves pods from loaded nodes to other nodes, at intervals",
+    "rescheduling": "evicts pods from loaded nodes at intervals, so that they move to other nodes",
     "resource-strategy-fit": "scores nodes by the usage of each resource, with its own strategy",
-    "resourcequota": "holds back jobs that exceed the quota of their namespace",
+    "resourcequota": "rejects jobs that exceed the quota of their namespace",
     "sla": "admits jobs that have waited long enough",
-    "task-topology": "places the roles of a job close to each other, or apart",
-    "tdm": "lends revocable nodes to preemptable pods during daily windows",
+    "task-topology": "places roles of a job on the same node, or on different nodes",
+    "tdm": "allows only revocable pods on revocable nodes, during daily windows",
     "usage": "filters and scores nodes by their measured load",
 }
 # The decision in which a plugin takes part while the flag is on.
@@ -60,11 +60,11 @@ FLAGS: Mapping[str, str] = {
     "enableJobStarving": "whether pods may be evicted for a job",
     "enabledOverused": "whether a queue uses its share or more",
     "enabledAllocatable": "whether a queue may allocate one more pod",
-    "enabledHyperNodeOrder": "the scores of network domains",
+    "enabledHyperNodeOrder": "the scores of HyperNodes",
     "enabledSubJobReady": "whether enough pods of a sub-group fit",
     "enabledSubJobPipelined": "whether a sub-group may wait for resources that are being released",
     "enabledSubJobOrder": "the order of sub-groups",
-    "enabledHyperNodeGradient": "the order in which network domains are tried",
+    "enabledHyperNodeGradient": "the order in which HyperNodes are tried",
     "enableHierarchy": "shares along the tree of queues",
     "enabledClusterOrder": "the order of clusters",
 }

@@ -27,7 +27,7 @@ def test_a_queue_may_reclaim_while_one_requested_dimension_is_within_deserved() 
     red = session.queue("red")
     assert may(red, session.tasks("one"))
     assert not may(red, session.tasks("two"))
-    # The ceiling holds too, and tasks add up.
+    # The capability holds too, and tasks add up.
     assert not may(red, session.tasks("over"))
     assert not may(red, session.tasks("one", "one"))
 

@@ -236,7 +236,7 @@ def test_a_job_in_a_circle_stops_every_queue() -> None:
     assert session.hooks.queue_order == {}
 
 
-# Ceilings all the way up.
+# Capabilities of ancestors.
 
 
 def test_every_queue_above_must_have_room() -> None:

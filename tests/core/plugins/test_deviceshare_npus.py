@@ -270,12 +270,12 @@ def test_a_register_that_cannot_be_read_offers_nothing(text: str) -> None:
     [
         ({}, None),
         ({"vnpus": [A310]}, None),
-        ([], "cannot be read"),
-        (7, "cannot be read"),
+        ([], "is invalid"),
+        (7, "is invalid"),
         ({"vnpus": [{}]}, "lacks the key 'resourceName'"),
-        ({"vnpus": {"configs": [{**A310, "memoryCapacity": "much"}]}}, "cannot be read"),
+        ({"vnpus": {"configs": [{**A310, "memoryCapacity": "much"}]}}, "is invalid"),
         ({"nvidia": {"knownMigGeometries": [{"models": ["A"]}]}}, "lacks the key"),
-        ({"nvidia": {"gpuMemoryFactor": float("inf")}}, "cannot be read"),
+        ({"nvidia": {"gpuMemoryFactor": float("inf")}}, "is invalid"),
     ],
 )
 def test_a_device_configuration_is_checked(data: object, problem: str | None) -> None:

@@ -133,10 +133,10 @@ def test_nodes_that_need_fewer_numa_nodes_are_better() -> None:
             f"task topology policy[{SINGLE}] is different with node[{BEST}]",
         ),
         ([topology("n1", "")], "cpu allocatable map is empty"),
-        ([topology("n1", "0-")], "numa info cannot be used"),
-        ([topology("n1", "7-0")], "numa info cannot be used"),
-        ([topology("n1", "99999999999")], "numa info cannot be used"),
-        ([topology("n1", ALL, numas=9)], "numa info cannot be used"),
+        ([topology("n1", "0-")], "numa info is invalid"),
+        ([topology("n1", "7-0")], "numa info is invalid"),
+        ([topology("n1", "99999999999")], "numa info is invalid"),
+        ([topology("n1", ALL, numas=9)], "numa info is invalid"),
     ],
 )
 def test_a_node_that_cannot_align_is_refused_with_its_reason(numa: list[Any], reason: str) -> None:

@@ -289,7 +289,7 @@ def test_devices_of_the_network_are_reached_from_several_nodes() -> None:
         ([claim("c", exactly("r", 1, capacity=(("a/b", 1),)))], "cannot allocate all claims"),
         ([claim("c", exactly("r", 2))], "cannot allocate all claims"),
         ([claim("c", exactly("r", 33))], "cannot allocate all claims"),
-        ([claim("c", DeviceRequest("r"))], "of a newer kind"),
+        ([claim("c", DeviceRequest("r"))], "has neither exactly nor firstAvailable"),
     ],
 )
 def test_a_claim_that_cannot_be_allocated_says_why(objects: list[Any], problem: str) -> None:

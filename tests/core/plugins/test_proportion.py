@@ -13,7 +13,7 @@ from pumice.core.model.group import PodGroup, PodGroupPhase, QueueState
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.proportion import ProportionPlugin, divide
 from pumice.core.session.hooks import PERMIT, REJECT
-from pumice.core.session.queues import Ceilings, QueueAccount
+from pumice.core.session.queues import QueueAccount, RealCapabilities
 from tests.core.builders import job, node, pod, pod_group, queue
 from tests.core.plugins.opened import GPU, Amounts, Opened, asking, cores, minimum, names, offering
 
@@ -22,7 +22,7 @@ def account(
     name: str, weight: int, request: float, total: Resources, **fields: Any
 ) -> QueueAccount:
     given_queue = queue(name, weight=weight, **fields)
-    result = QueueAccount(given_queue, None, Ceilings(total, [given_queue]).of(given_queue))
+    result = QueueAccount(given_queue, None, RealCapabilities(total, [given_queue]).of(given_queue))
     result.request = Resources(int(request * 1000))
     return result
 
@@ -31,10 +31,10 @@ def filled(total_cpu: float, *rows: tuple[int, float, dict[str, Any]]) -> list[f
     """Deserved cores of queues given as weight, request and other fields."""
     total = Resources(int(total_cpu * 1000))
     queues = [queue(f"q{i}", weight=w, **fields) for i, (w, _, fields) in enumerate(rows)]
-    ceilings = Ceilings(total, queues)
+    capabilities = RealCapabilities(total, queues)
     accounts = []
     for given_queue, (_, request, _) in zip(queues, rows, strict=True):
-        result = QueueAccount(given_queue, None, ceilings.of(given_queue))
+        result = QueueAccount(given_queue, None, capabilities.of(given_queue))
         result.request = Resources(int(request * 1000))
         accounts.append(result)
     divide(total, accounts)
@@ -98,8 +98,8 @@ def test_deserved_is_within_the_ceiling_and_the_sum_within_the_total(
 ) -> None:
     whole = Resources(total)
     queues = [queue(f"q{i}", weight=w, capability=c) for i, (w, _, c) in enumerate(rows)]
-    ceilings = Ceilings(whole, queues)
-    accounts = [QueueAccount(q, None, ceilings.of(q)) for q in queues]
+    capabilities = RealCapabilities(whole, queues)
+    accounts = [QueueAccount(q, None, capabilities.of(q)) for q in queues]
     for result, (_, request, _) in zip(accounts, rows, strict=True):
         result.request = Resources(request)
     divide(whole, accounts)
@@ -116,8 +116,8 @@ def test_deserved_is_within_the_ceiling_and_the_sum_within_the_total(
 def test_guarantees_are_always_deserved(guarantees: list[int], requests: list[int]) -> None:
     whole = Resources(sum(guarantees))
     queues = [queue(f"q{i}", guarantee=(("cpu", g),)) for i, g in enumerate(guarantees)]
-    ceilings = Ceilings(whole, queues)
-    accounts = [QueueAccount(q, None, ceilings.of(q)) for q in queues]
+    capabilities = RealCapabilities(whole, queues)
+    accounts = [QueueAccount(q, None, capabilities.of(q)) for q in queues]
     for result, request in zip(accounts, requests, strict=False):
         result.request = Resources(request)
     divide(whole, accounts)
@@ -125,7 +125,7 @@ def test_guarantees_are_always_deserved(guarantees: list[int], requests: list[in
         assert guarantee <= result.deserved.milli_cpu <= result.real_capability.milli_cpu
 
 
-# Ceilings.
+# Real capability.
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_a_ceiling_is_what_nobody_else_is_guaranteed_within_the_capability(
     fields: dict[str, Any], cpu: float, memory: float, gpu: float
 ) -> None:
     mine = queue("mine", **fields)
-    ceiling = Ceilings(Resources(10_000, 100, {GPU: 8}), [mine]).of(mine)
-    assert ceiling == Resources(cpu, memory, {GPU: gpu})
+    capability = RealCapabilities(Resources(10_000, 100, {GPU: 8}), [mine]).of(mine)
+    assert capability == Resources(cpu, memory, {GPU: gpu})
 
 
 def test_an_unused_guarantee_blocks_everyone_else() -> None:
     mine, other = queue("mine"), queue("other", guarantee=(("cpu", 7000),))
-    assert Ceilings(Resources(10_000), [mine, other]).of(mine).milli_cpu == 3000
+    assert RealCapabilities(Resources(10_000), [mine, other]).of(mine).milli_cpu == 3000
 
 
 # The functions.

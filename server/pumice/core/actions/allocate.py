@@ -1,4 +1,4 @@
-"""allocate: places the tasks of admitted jobs, gang by gang, on idle or releasing resources."""
+"""allocate: places the tasks of admitted jobs, job by job, on idle or releasing resources."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from pumice.core.session.waiting import UnschedulableJobs
 
 
 class AllocateArguments(Arguments):
-    """What gangpreempt and gangreclaim take from this action."""
+    """Arguments that gangpreempt and gangreclaim read."""
 
     remembers_errors = replace(
         REMEMBERS_ERRORS,
-        meaning="gangpreempt and gangreclaim remember where pods of a role did not fit; no effect on"
-        " allocate, which always keeps results for equal pods",
+        meaning="gangpreempt and gangreclaim do not try a node again that refused a pod of the same"
+        " role; it has no effect on allocate, which always caches results for equal pods",
     )
 
 
 class AllocateAction:
     """Visits queues and jobs in their orders, which are evaluated again after every visit.
 
-    The first visit to a job tries to make it ready at once. Every later visit places one more
-    task, so that shares count after each task.
+    The first visit to a job tries to make it ready. Every later visit places one more task, so that
+    shares change after each task.
     """
 
     name: ClassVar[str] = "allocate"
@@ -65,25 +65,25 @@ class _AllocateRun:
         self._search = DomainSearch(session, self._placement)
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
-        # The tasks of jobs that had no visit yet.
+        # The tasks of jobs that were not visited yet.
         self._to_place: dict[str, TasksToPlace] = {}
-        # The tasks that are left of other jobs: by sub-job where the job or its parts must stay in a
+        # The remaining tasks of other jobs: by sub-job if the job or its sub-jobs must stay in a
         # domain, otherwise in one list.
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
         self._unschedulable = UnschedulableJobs(session)
         self._has_unschedulable = len(self._unschedulable) > 0
-        # The key of the job that is being visited; None where jobs have no keys.
+        # The key of the job that is being visited; None: jobs have no keys.
         self._key: Key | None = None
 
     def prepare(self) -> None:
         for job in self._session.schedulable_jobs():
             if job.index.pending:
-                self._admit(job)
+                self._add_job(job)
         for name in self._unschedulable.queues():
-            self._open(name)
+            self._jobs_of(name)
 
-    def _admit(self, job: Job) -> None:
+    def _add_job(self, job: Job) -> None:
         session = self._session
         reason = session.votes.why_not_valid(job)
         if reason is not None:
@@ -96,7 +96,7 @@ class _AllocateRun:
                 session.explain(job, reason)
                 return
         if self._has_work(job):
-            self._open(job.queue).push(job)
+            self._jobs_of(job.queue).push(job)
         else:
             self._explain_gates(job)
 
@@ -104,16 +104,16 @@ class _AllocateRun:
         """Why the network topology of a job cannot be respected; None: it can."""
         topology = self._session.topology
         if not topology.ready:
-            about = (topology.tree.problem,)
-            return Reason(self._author, ReasonCode.TOPOLOGY_NOT_READY, subjects=about)
+            problem = (topology.tree.problem,)
+            return Reason(self._author, ReasonCode.TOPOLOGY_NOT_READY, subjects=problem)
         unknown = topology.unknown_tier(job)
         if unknown:
-            # Volcano places such a job anywhere.
+            # Volcano places such a job on any nodes.
             return Reason(self._author, ReasonCode.TIER_UNKNOWN, subjects=(unknown,))
         return None
 
     def _explain_gates(self, job: Job) -> None:
-        """Explains a job of which nothing may be placed because of scheduling gates."""
+        """Explains a job of which no task can be placed because of scheduling gates."""
         to_place = self._to_place.get(job.id)
         reasons = to_place.reasons if to_place is not None else ()
         if not reasons:
@@ -129,7 +129,7 @@ class _AllocateRun:
         for reason in reasons:
             self._session.explain(job, reason)
 
-    def _open(self, name: str) -> Heap[Job]:
+    def _jobs_of(self, name: str) -> Heap[Job]:
         jobs = self._jobs.get(name)
         if jobs is None:
             jobs = self._jobs[name] = self._session.orders.waiting_jobs()
@@ -137,7 +137,7 @@ class _AllocateRun:
         return jobs
 
     def _has_work(self, job: Job) -> bool:
-        """Notes the tasks of the job to place; false: there are none."""
+        """Finds the tasks of the job to place; false: there are none."""
         if job.has_policies:
             pending_tasks = pending_tasks_of(self._session, job)
             self._pending[job.id] = pending_tasks
@@ -151,7 +151,7 @@ class _AllocateRun:
             queue = queues.pop()
             jobs = self._jobs[queue.name]
             if is_overused(queue):
-                self._admit_all(self._unschedulable.of_overused(queue))
+                self._add_jobs(self._unschedulable.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
             job = self._next(queue, jobs)
@@ -166,7 +166,7 @@ class _AllocateRun:
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
         if self._has_unschedulable:
-            self._admit_all(self._unschedulable.activate_before(queue, jobs.first_key))
+            self._add_jobs(self._unschedulable.activate_before(queue, jobs.first_key))
         try:
             entry: tuple[Key, Job] = jobs.pop_entry()
         except IndexError:
@@ -174,10 +174,10 @@ class _AllocateRun:
         self._key, job = entry
         return job
 
-    def _admit_all(self, jobs: list[Job]) -> None:
-        """Queues jobs that can no longer be skipped."""
+    def _add_jobs(self, jobs: list[Job]) -> None:
+        """Adds jobs that can no longer be skipped."""
         for job in jobs:
-            self._admit(job)
+            self._add_job(job)
 
     def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
         session = self._session
@@ -212,7 +212,7 @@ class _AllocateRun:
                 job.id in self._pending and bool(self._pending[job.id])
             )
         if votes.is_pipelined(job):
-            # Its resources stay reserved to the end of the session.
+            # The resources of the job stay reserved until the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
         else:
             statement.discard()
@@ -220,7 +220,7 @@ class _AllocateRun:
         return False
 
     def _place(self, job: Job, to_place: TasksToPlace | None) -> Statement | None:
-        """Makes the job ready or at least pipelined; tasks that are left wait for the next visit."""
+        """Makes the job ready or pipelined; the remaining tasks wait for the next visit."""
         session = self._session
         if job.has_policies or (job.stays_together and session.topology.is_constrained(job)):
             if to_place is not None:
@@ -263,7 +263,7 @@ class _AllocateRun:
     def _is_unschedulable(self, job: Job, to_place: TasksToPlace) -> bool:
         """Explains a gang whose first task fits on no node, or is refused by its queue.
 
-        False: the tasks have to be tried. True only where a try would give the same result.
+        False: the tasks have to be tried. It is true only if a trial would have the same result.
         """
         session, votes, first = self._session, self._session.votes, to_place.tasks[0]
         if not to_place.needs_all or to_place is not job.to_place or first.gated:
@@ -275,7 +275,7 @@ class _AllocateRun:
             session.feasibility.prepare(first)
             job.fit_errors[first.uid] = cause
         elif not to_place.is_uniform or first.class_.spec.resource_claims:
-            # The queue may take another one of the tasks.
+            # The queue may allow another task of the job.
             return False
         session.count("tasks_tried")
         if self._key is not None:
@@ -294,7 +294,7 @@ class _AllocateRun:
         return True
 
     def _explain_short(self, job: Job) -> None:
-        # Tasks that fitted before the statement was discarded count, too.
+        # Tasks that were placed before the statement was discarded count too.
         pending = job.index.pending.values()
         fitted = sum(1 for task in pending if task.last_transaction is not None)
         have, need = job.index.ready_count + fitted, job.min_available

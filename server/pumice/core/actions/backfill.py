@@ -17,7 +17,7 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.orders import Heap, LiveHeap
 from pumice.core.session.session import Session
 
-# A name of its own: Python 3.11 is slow to find members of enumerations.
+# A module constant, because attribute access to members of enumerations is slow in Python 3.11.
 _PIPELINED = TaskStatus.PIPELINED
 
 
@@ -80,8 +80,8 @@ class BackfillAction:
             return
         statement = session.statement()
         if not statement.allocate(task, session.table.names[row]):
-            # Volcano only logs it here, and binds a pod without the volumes it needs.
-            errors = FitErrors(len(session.table), ((statement.objection, 1),))
+            # Volcano only logs this, and binds a pod without its volumes.
+            errors = FitErrors(len(session.table), ((statement.rejection, 1),))
             self._refuse(session, job, task, errors)
             return
         if session.votes.is_ready(job):
@@ -95,19 +95,19 @@ class BackfillAction:
         )
 
     def _dispatch(self, session: Session, job: Job, placed: Task) -> None:
-        """Binds the allocated tasks of a ready job; stops at the first that does not fit."""
+        """Binds the allocated tasks of a ready job, up to the first that does not fit."""
         for task in job.index.in_order(TaskStatus.ALLOCATED):
-            if not self._fits_committed_room(session, task):
+            if not self._fits_beside_bound(session, task):
                 text = f"node {task.node_name} has no room left"
                 job.fit_errors[placed.uid] = FitErrors(0, message=text)
                 return
             session.moves.commit_binds([task])
 
-    def _fits_committed_room(self, session: Session, task: Task) -> bool:
-        """Whether the node holds the task beside all that is bound there.
+    def _fits_beside_bound(self, session: Session, task: Task) -> bool:
+        """Whether the task fits on its node beside all bound tasks.
 
-        Allocations of this session that are not committed do not count; a node that is below
-        zero in cpu or memory takes nothing at all, not even a task that asks for neither.
+        Allocations of this session that are not committed do not count. A node that is below zero in
+        cpu or memory takes no task, not even one that requests neither.
         """
         table = session.table
         row = table.row_of(task.node_name)
@@ -117,6 +117,6 @@ class BackfillAction:
         for other in table.rows[row].tasks.values():
             if other.status is TaskStatus.ALLOCATED:
                 room += table.vector(other.class_)
-        asked = {name for name, _ in task.class_.amounts} | {"cpu", "memory"}
-        columns = [i for i, name in enumerate(table.columns) if name in asked]
+        names = {name for name, _ in task.class_.amounts} | {"cpu", "memory"}
+        columns = [i for i, name in enumerate(table.columns) if name in names]
         return bool(np.all(table.vector(task.class_)[columns] <= room[columns]))

@@ -1,4 +1,4 @@
-"""enqueue: admits pending jobs, so that their pods may be created and placed."""
+"""enqueue: admits pending jobs, so that their pods can be created and placed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.waiting import InadmissibleJobs
 
 
 class EnqueueAction:
-    """Visits the queues in their order, one pending job a visit; a rejected job blocks no other."""
+    """Visits queues in their order, with one pending job per visit; a rejected job blocks no other."""
 
     name: ClassVar[str] = "enqueue"
 
@@ -41,7 +41,7 @@ class EnqueueAction:
                 queues.push(queue)
 
     def _consider(self, session: Session, jobs: Heap[Job]) -> None:
-        """Admits the first of the jobs, or says why not."""
+        """Admits the first of the jobs, or explains why not."""
         key, job = jobs.pop_entry() if isinstance(jobs, KeyHeap) else (None, jobs.pop())
         session.count("jobs_considered")
         if job.min_resources is None or session.votes.is_enqueueable(job):

@@ -1,4 +1,4 @@
-"""reclaim: evicts from queues above their deserved share for queues below it."""
+"""reclaim: evicts tasks of queues above their deserved share for queues below theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pumice.core.session.session import Session
 
 
 class ReclaimAction:
-    """Visits queues in their order, all starving jobs of one before the next; nodes by name."""
+    """Visits queues in their order, with all starving jobs of a queue; nodes are tried by name."""
 
     name: ClassVar[str] = "reclaim"
     arguments: ClassVar[type[Arguments]] = IgnoredErrorCache
@@ -32,7 +32,7 @@ class ReclaimAction:
 class ReclaimRun(NodeEvictions):
     """One run of the action.
 
-    After an eviction only resources are checked, not predicates and quota, as in Volcano.
+    As in Volcano, only resources are checked after an eviction, not predicates and quota.
     """
 
     point = "reclaimable"
@@ -47,12 +47,12 @@ class ReclaimRun(NodeEvictions):
         return any(
             not task.class_.spec.never_preempts
             and votes.may_reclaim(queue, [task])
-            and self._might_open_node(job, task, VictimScope.OTHER_QUEUES)
+            and self._might_make_room(job, task, VictimScope.OTHER_QUEUES)
             for task in self._task_of_each_class(job)
         )
 
     def _needs_room(self, job: Job) -> bool:
-        """Evictions in several domains would not help a job that must stay in one."""
+        """Whether evictions can help the job; they do not help a job that must stay in one domain."""
         if not job.index.pending or job.topology_key:
             return False
         return self._session.votes.is_starving(job)
@@ -79,7 +79,7 @@ class ReclaimRun(NodeEvictions):
         while jobs:
             self._make_room_for_job(jobs.pop())
             if jobs:
-                # Volcano pushes the queue again after each job, which shapes the heap.
+                # As in Volcano, the queue is pushed again after each job, which changes the heap.
                 self._queues.push(queue)
 
     # Tasks.
@@ -100,7 +100,7 @@ class ReclaimRun(NodeEvictions):
     # Nodes.
 
     def free_rows(self, preemptor: Preemptor) -> Mask | None:
-        """Room that is free counts only beside a candidate, as in Volcano."""
+        """Nodes where the task fits without an eviction; as in Volcano, only nodes with candidates."""
         free = preemptor.view.fits_future
         if not np.count_nonzero(free):
             return None

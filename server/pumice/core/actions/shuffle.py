@@ -1,4 +1,4 @@
-"""shuffle: evicts the tasks that plugins name, so that they are placed again."""
+"""shuffle: evicts the tasks that plugins select, so that they are placed again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pumice.core.session.session import Session
 
 
 class ShuffleAction:
-    """Asks plugins about all running tasks; gangs are not protected."""
+    """Evicts the running tasks that plugins select; gangs are not protected."""
 
     name: ClassVar[str] = "shuffle"
 
@@ -20,5 +20,5 @@ class ShuffleAction:
         for victim in session.votes.victim_tasks(running):
             statement = session.statement()
             statement.evict(victim, self.name)
-            # Made for no job, so each eviction is applied by itself.
+            # The eviction is for no job, so that the adapter applies it by itself.
             statement.commit("")

@@ -188,17 +188,17 @@ class HyperNodeTree:
         return self.by_row(min(self._tiers))
 
     @cached_method
-    def is_level(self, name: str) -> bool:
+    def has_one_lowest_domain(self, name: str) -> bool:
         """Whether all nodes of a domain have the same domain of the lowest tier, or none."""
         lowest = self.lowest_by_row[self.rows_of(name)]
         return not len(lowest) or bool((lowest == lowest[0]).all())
 
-    def holders_of(self, row: int) -> list[int]:
+    def domains_of(self, row: int) -> list[int]:
         """The numbers of all domains that contain a node."""
-        return self._holders[row]
+        return self._domains_by_row[row]
 
     @cached_property
-    def _holders(self) -> list[list[int]]:
+    def _domains_by_row(self) -> list[list[int]]:
         rows_of_each = [np.flatnonzero(self.rows_of(name)) for name in self.names]
         rows = np.concatenate(rows_of_each)
         numbers = np.repeat(np.arange(len(rows_of_each)), [len(part) for part in rows_of_each])

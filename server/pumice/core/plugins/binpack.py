@@ -1,4 +1,4 @@
-"""binpack: prefers the fullest node."""
+"""binpack: prefers nodes whose requested resources are used most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.core.session.feasibility.terms import Fullness
 from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
-_FULL = 100
+_MAX_NODE_SCORE = 100
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
@@ -27,13 +27,13 @@ class BinpackArguments(Arguments):
     )
     cpu = integer("binpack.cpu", 1, "weight of cpu", _NOT_NEGATIVE)
     memory = integer("binpack.memory", 1, "weight of memory", _NOT_NEGATIVE)
-    resources = names("binpack.resources", "further resources that count, separated by commas")
+    resources = names("binpack.resources", "further resources in the score, separated by commas")
     resource_weights = by_name(
         integer("binpack.resources.", 1, "weight of this resource", _NOT_NEGATIVE)
     )
 
     def weights(self) -> dict[str, int]:
-        """The weight of each resource that counts."""
+        """The weight of each resource in the score."""
         weights = {name: self.resource_weights[name] for name in self.resources}
         return {**weights, CPU: self.cpu, MEMORY: self.memory}
 
@@ -53,7 +53,8 @@ class BinpackPlugin:
             session.hooks.row_score[self.name] = RowTerms(self._fullness)
 
     def _fullness(self, class_: TaskClass) -> Fullness:
-        asked = [(name, class_.request.get(name)) for name in class_.request.names()]
-        parts = [(n, float(a), float(self._weights[n])) for n, a in asked if n in self._weights]
+        request, weights = class_.request, self._weights
+        names = [name for name in request.names() if name in weights]
+        parts = tuple((name, float(request.get(name)), float(weights[name])) for name in names)
         divisor = sum(weight for _, _, weight in parts)
-        return Fullness(tuple(parts), divisor, _FULL * self._weight)
+        return Fullness(parts, divisor, _MAX_NODE_SCORE * self._weight)

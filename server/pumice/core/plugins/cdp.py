@@ -22,12 +22,12 @@ class CdpPlugin:
     name: ClassVar[str] = "cdp"
 
     def __init__(self, options: PluginOptions) -> None:
-        # When the first of the pods that were protected in this session loses its protection.
+        # The first end of a cooldown time that protected a candidate in this session.
         self._first_end_ns: int | None = None
 
     def open(self, session: Session) -> None:
         self._now_ns = session.now_ns
-        # As in Volcano, the gang actions do not ask this plugin.
+        # As in Volcano, the gang actions do not call this plugin.
         rule = VictimRule(self._unprotected)
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
@@ -49,10 +49,8 @@ class CdpPlugin:
 
 
 def protected_until_ns(pod: Pod) -> int | None:
-    """The end of the pod's cooldown time; None: the pod has none, or does not run."""
-    text = pod.labels.get(COOLDOWN_TIME)
-    if text is None:
-        text = pod.annotations.get(COOLDOWN_TIME)
+    """The end of the pod's cooldown time; None: the pod has no cooldown time, or is not running."""
+    text = pod.labels.get(COOLDOWN_TIME, pod.annotations.get(COOLDOWN_TIME))
     if text is None or pod.phase is not PodPhase.RUNNING:
         return None
     cooldown_ns = parse_duration_ns(text)
@@ -60,6 +58,6 @@ def protected_until_ns(pod: Pod) -> int | None:
         return None
     for condition in pod.conditions:
         if condition.type == _SCHEDULED and condition.status == _TRUE:
-            # The time counts from the moment at which the pod was scheduled, not ready.
+            # The cooldown time starts when the pod is scheduled, not when it is ready.
             return condition.transition_time_ns + cooldown_ns
     return None

@@ -22,7 +22,7 @@ class ConformancePlugin:
     required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
-        self._options = options
+        pass
 
     def open(self, session: Session) -> None:
         hooks = session.hooks
@@ -33,7 +33,7 @@ class ConformancePlugin:
         hooks.unified_evictable[self.name] = lambda _action, job, tasks: _evictable(job, tasks)
 
 
-def _evictable(_for: Task | Job, candidates: list[Task]) -> tuple[list[Task], int]:
+def _evictable(_preemptor: Task | Job, candidates: list[Task]) -> tuple[list[Task], int]:
     evictable = [
         task
         for task in candidates

@@ -1,4 +1,4 @@
-"""gang: a job starts with its minimum of tasks, or not at all; evictions leave it the minimum."""
+"""gang: a job starts only if its minimum of tasks can be placed; evictions do not go below the minimum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pumice.core.session.session import Session
 
 
 class GangPlugin:
-    """Holds a job back until its minimum fits at once, and protects the minimum from eviction."""
+    """Places a job only if its minimum of tasks fits, and protects the minimum from eviction."""
 
     name: ClassVar[str] = "gang"
     required: ClassVar[bool] = True
@@ -72,17 +72,17 @@ class GangPlugin:
         return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=least)
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Candidates that their jobs have above the minimum, counted in the order of candidates."""
-        left: dict[str, int] = {}
+        """The first candidates of each job, as many as the job has ready above its minimum."""
+        surplus: dict[str, int] = {}
         victims = []
         for task in candidates:
             job = self._jobs.get(task.job_id)
             if job is None:
                 continue
-            if job.id not in left:
-                left[job.id] = _surplus(job)
-            if left[job.id] > 0:
-                left[job.id] -= 1
+            if job.id not in surplus:
+                surplus[job.id] = _surplus(job)
+            if surplus[job.id] > 0:
+                surplus[job.id] -= 1
                 victims.append(task)
         return victims, PERMIT
 
@@ -96,17 +96,19 @@ class GangPlugin:
                     set_condition(session, job, condition)
 
     def _why_not_ready(self, session: Session, job: Job) -> PodGroupCondition | None:
-        if _only_waits_for_the_end(job):
+        if _is_finishing(job):
             return None
-        short = job.min_available - job.index.ready_count - _could_have_been_placed(job)
+        tried = (task.last_transaction for task in job.index.pending.values())
+        placeable = sum(1 for last in tried if last is not None and last.status in HOLDS_RESOURCES)
+        short = job.min_available - job.index.ready_count - placeable
         message = f"{short}/{len(job.index)} tasks in gang unschedulable: {wait_text(session, job)}"
         return unschedulable(session, "NotEnoughResources", message)
 
 
 def missing_tasks(job: Job, *, with_pipelined: bool = False) -> int:
-    """How many more tasks the gang needs at least; 0 or less: it needs none.
+    """The least number of further tasks that the gang needs; 0 or less: it needs none.
 
-    Pipelined tasks count like placed ones on request.
+    With ``with_pipelined``, pipelined tasks count as placed.
     """
     index = job.index
     missing = job.min_available - index.ready_count - index.pending_best_effort
@@ -122,12 +124,12 @@ def missing_tasks(job: Job, *, with_pipelined: bool = False) -> int:
 
 
 def _surplus(job: Job) -> int:
-    """How many tasks the job has above its minimum."""
+    """The number of ready tasks of the job above its minimum."""
     return job.index.ready_count - job.min_available
 
 
 def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
-    """The policies with too few sub-jobs that count, with the actual and the required number."""
+    """Sub-job policies with too few sub-jobs that count, with the actual and the required number."""
     if not any(job.min_sub_jobs.values()):
         return
     numbers = Counter(sub_job.group_id for sub_job in job.sub_jobs.values() if counts(sub_job))
@@ -136,13 +138,8 @@ def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tu
             yield group_id.rpartition("/")[2], numbers[group_id], need
 
 
-def _could_have_been_placed(job: Job) -> int:
-    tried = [task.last_transaction for task in job.index.pending.values()]
-    return sum(1 for last in tried if last is not None and last.status in HOLDS_RESOURCES)
-
-
-def _only_waits_for_the_end(job: Job) -> bool:
-    """Whether the job is finishing: some tasks are being released, and none is pending."""
+def _is_finishing(job: Job) -> bool:
+    """Whether some scheduled tasks of a started gang are being released, and no task is pending."""
     index = job.index
     return (
         index.releasing_scheduled_count > 0

@@ -1,6 +1,6 @@
 """node-shard: refuses nodes outside this scheduler's NodeShard.
 
-Every session with hard sharding has it, before all other plugins; no configuration names it.
+A session with hard sharding always runs this plugin, before the plugins of the configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pumice.core.session.sharding import NODE_SHARD, NOT_IN_SHARD
 
 
 class NodeShardPlugin:
-    """Keeps pods on the nodes that this scheduler has claimed and no other scheduler claims."""
+    """Refuses nodes that this scheduler has not claimed, or that another scheduler claims too."""
 
     name: ClassVar[str] = NODE_SHARD
     required: ClassVar[bool] = True
@@ -30,8 +30,8 @@ class NodeShardPlugin:
         if refused is None:
             return
 
-        def refuse(class_: TaskClass, facet: Hashable) -> Iterable[Refusal]:
+        def refusals(_class: TaskClass, _facet: Hashable) -> Iterable[Refusal]:
             return (Refusal(NOT_IN_SHARD, refused, unresolvable=True),)
 
         shards = session.cache.shards
-        session.hooks.class_predicate[self.name] = ClassRule(refuse, lambda: shards.version)
+        session.hooks.class_predicate[self.name] = ClassRule(refusals, lambda: shards.version)

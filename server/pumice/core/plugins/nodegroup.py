@@ -1,7 +1,7 @@
 """nodegroup: keeps the jobs of a queue on the node groups of the queue, within its limits.
 
-A predicate and a score follow from the affinity of the queue. An annotation of the queue can limit
-what its jobs use of each group.
+The affinity of the queue determines the feasible nodes and their scores. An annotation of the queue
+can limit the resources that its jobs use in each group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NODE_GROUP = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"
 _ROOT = "root"
 _REQUIRED_SCORE, _PREFERRED_SCORE, _AVOIDED_SCORE = 100.0, 50.0, -1.0
-# The statuses of tasks that count against limits; in a session, pipelined tasks count too.
+# The statuses of tasks that count against limits.
 _COUNTED = (*sorted(HOLDS_RESOURCES), TaskStatus.PIPELINED)
 
 BAD_LIMITS = "node group resource limit annotation invalid"
@@ -41,24 +41,23 @@ ABOVE_LIMIT = "node group resource limit exceeded"
 
 @dataclass(frozen=True, slots=True)
 class QueueGroups:
-    """The facet of a task: what its queue says about node groups."""
+    """The facet of a task: the node groups of its queue."""
 
     affinity: NodeGroupAffinity | None
-    # Whether the annotation with limits cannot be read.
-    is_broken: bool = False
+    has_invalid_limits: bool = False
 
 
 class NodeGroupArguments(Arguments):
-    """How affinities of queues are read."""
+    """How the affinity of a queue is applied."""
 
     strict = boolean(
         "strict",
-        "jobs of a queue without affinity run nowhere, instead of on nodes without a group",
+        "jobs of a queue without affinity run on no node, instead of on nodes without a group",
         default=True,
     )
     in_order = boolean(
         "enablePreferredOrder",
-        "of the groups that a queue prefers, the first counts most",
+        "the first preferred group of a queue gets the highest score, instead of all the same",
         default=False,
     )
 
@@ -76,14 +75,14 @@ class NodeGroupPlugin:
         self._queues: dict[str, QueueGroups] = {}
         # By queue: the limits by node group, and what its tasks use of each group.
         self._limits: dict[str, Mapping[str, Mapping[str, int]]] = {}
-        self._taken = Memo(self._count_all)
+        self._used = Memo(self._count_all)
 
     def open(self, session: Session) -> None:
         self._session = session
         for name, queue in session.queues.items():
             limits = read_limits(queue)
             affinity = self._affinity(queue) if self._inherits else queue.affinity
-            self._queues[name] = QueueGroups(affinity, is_broken=limits is None)
+            self._queues[name] = QueueGroups(affinity, has_invalid_limits=limits is None)
             if limits:
                 self._limits[name] = limits
         hooks, table = session.hooks, session.table
@@ -109,7 +108,7 @@ class NodeGroupPlugin:
         return queue.affinity
 
     def _facet(self, task: Task) -> QueueGroups:
-        return self._queues.get(self._queue_of(task), _NOTHING_SET)
+        return self._queues.get(self._queue_of(task), _NO_GROUPS)
 
     def _queue_of(self, task: Task) -> str:
         job = self._session.jobs.get(task.job_id)
@@ -122,7 +121,7 @@ class NodeGroupPlugin:
     def _refusals(self, _: TaskClass, facet: Hashable) -> list[Refusal]:
         assert isinstance(facet, QueueGroups)
         grouped = self._session.labels.column(NODE_GROUP).present
-        if facet.is_broken:
+        if facet.has_invalid_limits:
             everywhere = np.ones(len(grouped), dtype=np.bool_)
             return [Refusal(BAD_LIMITS, everywhere, unresolvable=True)]
         affinity = facet.affinity
@@ -133,7 +132,7 @@ class NodeGroupPlugin:
             return refusals
         allowed = self._rows_in((*affinity.required, *affinity.preferred))
         allowed &= ~self._rows_in(affinity.anti_required)
-        # A group that should be avoided is allowed, even if it is also forbidden.
+        # As in Volcano, a group with preferred anti-affinity is allowed, even with a required one too.
         allowed |= self._rows_in(affinity.anti_preferred)
         return [
             Refusal(NO_LABEL, ~grouped, unresolvable=True),
@@ -147,11 +146,11 @@ class NodeGroupPlugin:
         if affinity is None:
             return scores
         scores[self._rows_in(affinity.required)] += _REQUIRED_SCORE
-        # A group that is named twice has its last position.
-        positions = {name: place for place, name in enumerate(affinity.preferred)}
+        # A group that is listed twice has its last position.
+        positions = {name: position for position, name in enumerate(affinity.preferred)}
         count = len(positions)
-        for name, place in positions.items():
-            part = (count - place) / count if self._in_order else 1.0
+        for name, position in positions.items():
+            part = (count - position) / count if self._in_order else 1.0
             scores[self._rows_in((name,))] += _PREFERRED_SCORE * part
         scores[self._rows_in(affinity.anti_preferred)] = _AVOIDED_SCORE
         return scores
@@ -162,45 +161,45 @@ class NodeGroupPlugin:
         queue = self._queue_of(task)
         if queue not in self._limits:
             return None
-        taken = self._taken[queue]
+        used = self._used[queue]
         full = [
             group
             for group, limit in self._limits[queue].items()
-            if _exceeds(taken.get(group), task.request, limit)
+            if _exceeds(used.get(group), task.request, limit)
         ]
         return [Refusal(ABOVE_LIMIT, self._rows_in(full), unresolvable=True)] if full else []
 
     def _count_all(self, queue: str) -> dict[str, Resources]:
         """What the queue's tasks use of each group."""
-        taken: dict[str, Resources] = {}
+        used: dict[str, Resources] = {}
         for job in self._session.jobs.values():
             if job.queue == queue:
                 for status in _COUNTED:
                     for task in job.index.with_status(status).values():
-                        self._count(taken, task)
-        return taken
+                        self._count(used, task)
+        return used
 
-    def _count(self, taken: dict[str, Resources], task: Task) -> None:
+    def _count(self, used: dict[str, Resources], task: Task) -> None:
         entry = self._session.table.entries.get(task.node_name)
         group = None if entry is None or entry.node is None else entry.node.labels.get(NODE_GROUP)
         if group is not None:
-            taken.setdefault(group, Resources()).add(task.request)
+            used.setdefault(group, Resources()).add(task.request)
 
     def _allocated(self, task: Task) -> None:
-        taken = self._taken.get(self._queue_of(task))
-        if taken is not None:
-            self._count(taken, task)
+        used = self._used.get(self._queue_of(task))
+        if used is not None:
+            self._count(used, task)
 
     def _deallocated(self, task: Task) -> None:
-        # The next query counts again.
-        self._taken.pop(self._queue_of(task), None)
+        # The tasks of the queue are counted again when its limits are next checked.
+        self._used.pop(self._queue_of(task), None)
 
 
-_NOTHING_SET = QueueGroups(None)
+_NO_GROUPS = QueueGroups(None)
 
 
 def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:
-    """The limits of a queue by node group; None: the annotation cannot be read."""
+    """The limits of a queue by node group; None: the annotation is invalid."""
     text = queue.annotations.get(LIMITS, "")
     try:
         data = json.loads(text or "null")
@@ -211,18 +210,15 @@ def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:
     if not isinstance(data, dict):
         return None
     limits: dict[str, Mapping[str, int]] = {}
-    for group, listed in data.items():
-        amounts = parse_amounts({} if listed is None else listed)
+    for group, limit in data.items():
+        amounts = parse_amounts({} if limit is None else limit)
         if amounts is None:
             return None
         limits[group] = amounts
     return limits
 
 
-def _exceeds(taken: Resources | None, request: Resources, limit: Mapping[str, int]) -> bool:
-    for name, allowed in limit.items():
-        used = (0 if taken is None else taken.get(name)) + request.get(name)
-        # Computed amounts are compared with the usual tolerance.
-        if used - allowed >= EPSILON:
-            return True
-    return False
+def _exceeds(used: Resources | None, request: Resources, limit: Mapping[str, int]) -> bool:
+    future = request if used is None else used.clone().add(request)
+    # As in all comparisons of resources, a difference below EPSILON does not count.
+    return any(future.get(name) - allowed >= EPSILON for name, allowed in limit.items())

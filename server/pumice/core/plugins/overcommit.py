@@ -1,4 +1,4 @@
-"""overcommit: limits how many jobs are admitted beyond the cluster's resources."""
+"""overcommit: admits jobs up to a multiple of the cluster's resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class OvercommitArguments(Arguments):
-    """How many jobs are admitted beyond the cluster's resources."""
+    """The limit of admitted jobs."""
 
     factor = number(
         "overcommit-factor",
@@ -24,7 +24,7 @@ class OvercommitArguments(Arguments):
 
 
 class OvercommitPlugin:
-    """Admits a job if the minima of all admitted jobs are below a multiple of the cluster's resources."""
+    """Limits used resources plus the minResources of admitted jobs to a multiple of the cluster."""
 
     name: ClassVar[str] = "overcommit"
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
@@ -35,10 +35,10 @@ class OvercommitPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         self._idle = session.total.clone().scale(self._factor).subtract(session.table.sum_used())
-        self._promised = Resources()
+        self._inqueue = Resources()
         for contribution in map(session.totals.of, session.totals.queues()):
             if contribution is not None:
-                self._promised.add(contribution.admitted)
+                self._inqueue.add(contribution.admitted)
         session.hooks.lasts[self.name] = lambda _point: True
         session.hooks.job_enqueueable[self.name] = self._enqueueable
         session.hooks.job_enqueued[self.name] = self._enqueued
@@ -46,18 +46,18 @@ class OvercommitPlugin:
     def _enqueueable(self, job: Job) -> int:
         if job.min_resources is None:
             return PERMIT
-        wanted = self._promised.clone().add(job.min_resources)
-        above = wanted.names_above_for(self._idle, job.min_resources)
-        if not above:
+        inqueue = self._inqueue.clone().add(job.min_resources)
+        overused = inqueue.names_above_for(self._idle, job.min_resources)
+        if not overused:
             return PERMIT
-        names = ", ".join(f"overused {name}" for name in above)
+        names = ", ".join(f"overused {name}" for name in overused)
         self._session.record_event(
             job, "Unschedulable", f"resource in cluster is overused: {names}"
         )
-        reason = Reason(self.name, ReasonCode.CLUSTER_OVERCOMMITTED, subjects=tuple(above))
+        reason = Reason(self.name, ReasonCode.CLUSTER_OVERCOMMITTED, subjects=tuple(overused))
         self._session.explain(job, reason)
         return REJECT
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
-            self._promised.add(job.without_gated(job.min_resources))
+            self._inqueue.add(job.without_gated(job.min_resources))

@@ -33,11 +33,11 @@ class PdbPlugin:
         rule = VictimRule(lambda _, candidates: (self._within_budgets(candidates), PERMIT))
         session.hooks.preemptable[self.name] = rule
         session.hooks.reclaimable[self.name] = rule
-        # As in Volcano, shuffle evicts all victims that any plugin names, so that this adds victims.
+        # As in Volcano, shuffle evicts the victims of every plugin, so that this hook adds victims.
         session.hooks.victim_tasks[self.name] = self._within_budgets
 
     def _within_budgets(self, tasks: list[Task]) -> list[Task]:
-        """The tasks that can be evicted one after the other; each call starts with full budgets."""
+        """The tasks that can be evicted in this order; every call starts with the whole budgets."""
         left: dict[str, int] = {}
         allowed = []
         for task in tasks:
@@ -46,7 +46,7 @@ class PdbPlugin:
                 continue
             fits = True
             for budget in self._budgets[task]:
-                # As in Volcano, a task that is not allowed counts too.
+                # As in Volcano, a task that exceeds another budget counts against this one too.
                 left[budget.uid] = left.get(budget.uid, budget.disruptions_allowed) - 1
                 fits = fits and left[budget.uid] >= 0
             if fits:

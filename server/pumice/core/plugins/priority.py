@@ -28,17 +28,18 @@ class PriorityPlugin:
         hooks.sub_job_order[self.name] = SortKey(lambda sub_job: -sub_job.priority)
         hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = VictimRule(
-            self._lower,
+            self._victims,
             mark=lambda job: -job.priority,
             limit=lambda preemptor: -self._jobs[preemptor.job_id].priority,
             keeps_first=True,
         )
-        hooks.unified_evictable[self.name] = self._lower_jobs
+        hooks.unified_evictable[self.name] = self._gang_victims
         hooks.job_starving[self.name] = lambda job: (
             job.index.ready_count + job.index.waiting_count < len(job.index)
         )
 
-    def _lower(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+    def _victims(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """Tasks of jobs with a lower priority, and tasks of the same job with a lower task priority."""
         job = self._jobs.get(preemptor.job_id)
         if job is None:
             return [], PERMIT
@@ -48,16 +49,16 @@ class PriorityPlugin:
             if (
                 task.priority < preemptor.priority
                 if task.job_id == preemptor.job_id
-                else self._is_lower(task, job)
+                else self._has_lower_job(task, job)
             )
         ], PERMIT
 
-    def _lower_jobs(self, action: str, job: Job, candidates: list[Task]) -> tuple[list[Task], int]:
+    def _gang_victims(self, action: str, job: Job, tasks: list[Task]) -> tuple[list[Task], int]:
         if action == "gangreclaim":
-            return candidates, PERMIT
-        return [task for task in candidates if self._is_lower(task, job)], PERMIT
+            return tasks, PERMIT
+        return [task for task in tasks if self._has_lower_job(task, job)], PERMIT
 
-    def _is_lower(self, task: Task, job: Job) -> bool:
-        """Whether the task is of a job with a lower priority."""
+    def _has_lower_job(self, task: Task, job: Job) -> bool:
+        """Whether the task belongs to a job with a lower priority than the given one."""
         other = self._jobs.get(task.job_id)
         return other is not None and other.priority < job.priority

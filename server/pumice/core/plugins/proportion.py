@@ -1,7 +1,8 @@
 """proportion: divides the cluster among queues by weight.
 
-A queue deserves no more than it requests. Queues are ordered by their share of the deserved amount,
-kept below their capability, and reclaim from queues that have more than they deserve.
+A queue deserves no more than it requests. Queues with a smaller share of the deserved amount come
+first, no queue exceeds its capability, and a queue below its deserved amount reclaims from queues
+above theirs.
 """
 
 from __future__ import annotations
@@ -58,60 +59,60 @@ class ProportionPlugin:
         hooks.handlers.append(EventHandler.counting(accounts.change))
 
     def _divided(self, session: Session) -> dict[str, QueueAccount]:
-        """The accounts of the queues, with what each deserves."""
+        """The accounts of the queues, with what each deserves; kube-batch's plugin overrides it."""
         accounts = flat_accounts(session, QueueAccount)
         divide(session.total, list(accounts.values()))
         return accounts
 
     def _overused(self, queue: Queue) -> bool:
-        state = self._queues[queue.name]
-        return state.deserved.less_equal(state.allocated)
+        account = self._queues[queue.name]
+        return account.deserved.less_equal(account.allocated)
 
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        state = self._accounts.of_open(queue)
-        if state is None:
+        account = self._accounts.of_open(queue)
+        if account is None:
             return False
-        return state.allocated.has_room_for(request_of(tasks), state.deserved)
+        return account.allocated.has_room_for(request_of(tasks), account.deserved)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Victims until each queue is at its deserved amount; the last victim may bring it below."""
-        left: dict[str, Resources] = {}
+        """Victims until each queue has no more than it deserves; the last may bring it below that."""
+        remaining: dict[str, Resources] = {}
         victims = []
         for task in candidates:
-            state = self._accounts.of(task)
-            if state is None:
+            account = self._accounts.of(task)
+            if account is None:
                 continue
-            allocated = left.setdefault(state.queue.name, state.allocated.clone())
-            if not allocated.less_equal(state.deserved):
+            allocated = remaining.setdefault(account.name, account.allocated.clone())
+            if not allocated.less_equal(account.deserved):
                 allocated.subtract(task.request)
                 victims.append(task)
         return victims, PERMIT
 
     def _within_deserved(self, queue: str) -> bool:
-        state = self._queues.get(queue)
-        return state is None or state.allocated.less_equal(state.deserved)
+        account = self._queues.get(queue)
+        return account is None or account.allocated.less_equal(account.deserved)
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:
     """Divides the total by weight; what a queue does not request is divided among the others."""
     remaining = total.clone()
     met: set[str] = set()
-    while weight := sum(state.queue.weight for state in queues if state.queue.name not in met):
+    while weight := sum(account.queue.weight for account in queues if account.name not in met):
         before = remaining.clone()
         increased, decreased = Resources(), Resources()
-        for state in queues:
-            if state.queue.name in met:
+        for account in queues:
+            if account.name in met:
                 continue
-            old = state.deserved
-            new = old.clone().add(remaining.clone().scale(state.queue.weight / weight))
-            new.lower_to(state.real_capability, missing_is_zero=False)
-            new.lower_to(state.request, missing_is_zero=True)
-            new.raise_to(state.guarantee)
-            if state.request.less_equal(new) or new == old:
-                met.add(state.queue.name)
+            old = account.deserved
+            new = old.clone().add(remaining.clone().scale(account.queue.weight / weight))
+            new.lower_to(account.real_capability, missing_is_zero=False)
+            new.lower_to(account.request, missing_is_zero=True)
+            new.raise_to(account.guarantee)
+            if account.request.less_equal(new) or new == old:
+                met.add(account.name)
             increased.add(new.surplus_over(old))
             decreased.add(old.surplus_over(new))
-            state.deserved = new
+            account.deserved = new
         remaining = remaining.clone().add(decreased).surplus_over(increased)
         if remaining.is_empty() or remaining == before:
             break

@@ -1,6 +1,6 @@
-"""rescheduling: evicts pods from loaded nodes at intervals, so that they move to other nodes.
+"""rescheduling: at intervals, evicts pods from nodes with a high load, so that they move to others.
 
-It names victims for the action shuffle. The only strategy is lowNodeUtilization.
+The action shuffle evicts the victims. The only strategy is lowNodeUtilization.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ MEASURED_PERIOD = "10m"
 _PERCENT = Limit(at_least=0, at_most=100)
 _UNUSED = "Volcano reads it and does not use it either"
 _BEST_EFFORT, _BURSTABLE, _GUARANTEED = range(3)
-_FULL = 100.0
 
 
 class ThresholdArguments(Arguments):
-    """Loads of a node."""
+    """Thresholds of the load of a node."""
 
     cpu = integer("cpu", 100, "percent of cpu", _PERCENT)
     memory = integer("memory", 100, "percent of memory", _PERCENT)
@@ -75,15 +74,15 @@ class StrategyArguments(Arguments):
 class ReschedulingArguments(Arguments):
     """The interval, and the strategies."""
 
-    interval_ns = duration("interval", "5m", "time between two rounds")
+    interval_ns = duration("interval", "5m", "time between two rounds of evictions")
     period = text(
         "metricsPeriod",
         "5m",
-        "the period over which usage is averaged; with another than 10m no pod is moved",
+        "the period over which usage is averaged; no pod is evicted if it is not 10m",
         Limit(
             choices=(MEASURED_PERIOD,),
             lenient=True,
-            otherwise="usage is averaged over 10m only, so that no pod is moved",
+            otherwise="usage is only averaged over 10m, so that no pod is evicted",
         ),
     )
     strategies = mappings(
@@ -95,7 +94,7 @@ class ReschedulingArguments(Arguments):
 
 
 class ReschedulingPlugin:
-    """Names victims for the action shuffle, at most once in every interval."""
+    """Selects victims for the action shuffle, at most once in every interval."""
 
     name: ClassVar[str] = "rescheduling"
     arguments: ClassVar[type[Arguments]] = ReschedulingArguments
@@ -103,9 +102,8 @@ class ReschedulingPlugin:
     def __init__(self, options: PluginOptions) -> None:
         arguments = ReschedulingArguments(options.arguments)
         self._interval_ns = arguments.interval_ns
-        # Volcano has averages for this period only.
         self._is_measured = arguments.period == MEASURED_PERIOD
-        # Of several entries with the same name, the last counts.
+        # As in Volcano, the last of several entries with the same name is used.
         strategies = arguments.strategies or (StrategyArguments(),)
         parameters = strategies[-1].parameters
         self._low = parameters.thresholds.loads()
@@ -122,14 +120,14 @@ class ReschedulingPlugin:
             session.hooks.victim_tasks[self.name] = strategy.victims
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When pods may be moved again."""
+        """The time of the next round of evictions."""
         if not self._is_measured or not self._session.runs_action("shuffle"):
             return None
         return (self._session.last_time(self.name) or now_ns) + self._interval_ns + 1
 
 
 class LowNodeUtilization:
-    """The strategy lowNodeUtilization: names pods of loaded nodes, as far as others have room."""
+    """The strategy lowNodeUtilization: selects pods of loaded nodes, as far as other nodes have room."""
 
     def __init__(
         self, session: Session, low: tuple[float, float], high: tuple[float, float]
@@ -172,9 +170,9 @@ class LowNodeUtilization:
         for row in np.flatnonzero(low).tolist():
             node = self._session.table.rows[row].known_node
             offered = dict(node.allocatable or node.capacity)
-            for place, name in enumerate((CPU, MEMORY)):
-                amount, used = float(offered.get(name, 0)), loads[place].item(row)
-                budget[place] += int(self._high[place] * amount * 0.01) - int(used * amount * 0.01)
+            for i, name in enumerate((CPU, MEMORY)):
+                amount, used = float(offered.get(name, 0)), loads[i].item(row)
+                budget[i] += int(self._high[i] * amount * 0.01) - int(used * amount * 0.01)
         return budget
 
     def _of_node(self, row: int, budget: list[int], evictable: set[str]) -> list[Task]:
@@ -191,24 +189,23 @@ class LowNodeUtilization:
             milli_cpu, size = int(task.request.milli_cpu), int(task.request.memory)
             budget[0] -= milli_cpu
             budget[1] -= size
-            cpu -= _part(milli_cpu, capacity.get(CPU, 0))
-            memory -= _part(size, capacity.get(MEMORY, 0))
+            cpu -= _percent(milli_cpu, capacity.get(CPU, 0))
+            memory -= _percent(size, capacity.get(MEMORY, 0))
             victims.append(task)
         return victims
 
 
-def _part(amount: int, of: int) -> float:
-    return amount * _FULL / of if of else 0.0
+def _percent(amount: int, capacity: int) -> float:
+    return amount * 100.0 / capacity if capacity else 0.0
 
 
 def _eviction_key(task: Task) -> tuple[int, int, tuple[int, str, str]]:
     """Orders pods by priority, the lowest first, then by QoS: best effort, burstable, guaranteed."""
-    return (task.pod.priority, _quality(task), task.order_key)
+    return (task.pod.priority, _qos(task), task.order_key)
 
 
-def _quality(task: Task) -> int:
-    spec = task.class_.spec
-    asks = task.request.milli_cpu or task.request.memory
-    if not asks and not spec.limit_milli_cpu and not spec.limit_memory_bytes:
+def _qos(task: Task) -> int:
+    spec, request = task.class_.spec, task.request
+    if not (request.milli_cpu or request.memory or spec.limit_milli_cpu or spec.limit_memory_bytes):
         return _BEST_EFFORT
     return _GUARANTEED if spec.guaranteed else _BURSTABLE

@@ -1,7 +1,7 @@
 """resource-strategy-fit: scores nodes with a strategy for each resource.
 
-It can also keep nodes with scarce resources for pods that request them, and refuse nodes that must
-keep cpu and memory free for idle devices.
+It can also prefer nodes without scarce resources for pods that do not request them, and keep cpu and
+memory free for idle devices.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
 LEAST, MOST = "LeastAllocated", "MostAllocated"
-# A reserve of 1 is 10^9 bytes of memory per device, and devices are counted in thousandths.
+# A rate of 1 is 10^9 bytes of memory per device, and devices are counted in thousandths.
 _BYTES_PER_THOUSANDTH = 1e6
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
@@ -48,7 +48,7 @@ class StrategyArguments(Arguments):
     """The strategy of one resource."""
 
     type = text(
-        "type", LEAST, "whether full or empty nodes are better", Limit(choices=(LEAST, MOST))
+        "type", LEAST, "whether empty or full nodes score higher", Limit(choices=(LEAST, MOST))
     )
     weight = integer(
         "weight",
@@ -100,7 +100,7 @@ class ProportionalArguments(Arguments):
 
 
 class ResourceStrategyFitArguments(Arguments):
-    """Strategies, scarce resources, and reserves for devices."""
+    """Strategies, scarce resources, and resources that are kept free for devices."""
 
     weight = integer(
         "resourceStrategyFitWeight",
@@ -115,7 +115,7 @@ class ResourceStrategyFitArguments(Arguments):
         default=f"cpu and memory, {LEAST}",
     )
     scarce = mapping(
-        "sra", ScarceArguments, "keeps nodes with scarce resources for pods that ask for them"
+        "sra", ScarceArguments, "prefers nodes without scarce resources for pods that need none"
     )
     proportional = mapping(
         "proportional", ProportionalArguments, "cpu and memory that stay free for idle devices"
@@ -123,7 +123,7 @@ class ResourceStrategyFitArguments(Arguments):
 
 
 class ResourceStrategyFitPlugin:
-    """Scores how full a node would be, resource by resource, with the strategy of each."""
+    """Scores nodes by the used or free part of each requested resource."""
 
     name: ClassVar[str] = "resource-strategy-fit"
     arguments: ClassVar[type[Arguments]] = ResourceStrategyFitArguments
@@ -147,20 +147,23 @@ class ResourceStrategyFitPlugin:
             hooks.row_predicate[self.name] = RowTerms(self._reserve_term)
         if self._weight > 0:
             hooks.row_score[self.name] = RowTerms(
-                lambda class_: self._fit_term(class_, None), facet=_own, of_facet=self._fit_term
+                lambda class_: self._fit_term(class_, None),
+                facet=_pod_strategy,
+                of_facet=self._fit_term,
             )
         if self._scarce_weight > 0:
             hooks.class_score[self.name] = self._scarcity
 
     def _fit_term(self, class_: TaskClass, own: Hashable) -> Fullness | StrategyFit:
-        strategy_of = self._strategy if own is None else _of_pod(own).get
+        strategy_of = self._strategy if own is None else _strategies_of_pod(own).get
         found = [(name, strategy_of(name)) for name in class_.request.names()]
         parts = [
             (name, float(class_.request.get(name)), *strategy)
             for name, strategy in found
             if strategy is not None
         ]
-        divisor, factor = float(sum(weight for _, _, weight, _ in parts)), _FULL * self._weight
+        divisor = float(sum(weight for _, _, weight, _ in parts))
+        factor = _MAX_NODE_SCORE * self._weight
         if all(strategy == MOST for _, _, _, strategy in parts):
             # The compiled kernel can evaluate this term.
             return Fullness(tuple(part[:3] for part in parts), divisor, factor)
@@ -169,18 +172,15 @@ class ResourceStrategyFitPlugin:
         return StrategyFit(known, divisor, factor)
 
     def _strategy(self, resource: str) -> tuple[float, str] | None:
-        """Weight and strategy of a resource, by its name or the longest beginning that is given."""
+        """Weight and strategy of a resource, by its name, or by its longest configured prefix."""
         if resource in self._strategies:
             return self._strategies[resource]
-        fitting = [
-            name
-            for name in self._strategies
-            if name.endswith("*") and resource.startswith(name[:-1])
-        ]
-        return self._strategies[max(fitting, key=len)] if fitting else None
+        prefixes = [name for name in self._strategies if name.endswith("*")]
+        matching = [name for name in prefixes if resource.startswith(name[:-1])]
+        return self._strategies[max(matching, key=len)] if matching else None
 
     def _scarcity(self, class_: TaskClass) -> Scores:
-        """The fewer scarce resources a node has, the better; 0 if it lacks a requested resource."""
+        """Higher scores for nodes with fewer scarce resources; 0 for nodes without a requested resource."""
         allocatable, count = self._table.allocatable, len(self._table)
         total = sum(self._scarce.values())
         scarce: Scores = np.zeros(count)
@@ -189,7 +189,7 @@ class ResourceStrategyFitPlugin:
             if column is not None:
                 scarce = scarce + np.where(allocatable[column] > 0, float(weight), 0.0)
         scores: Scores = 1.0 - scarce / total if total > 0 else scarce
-        scores = scores * (_FULL * self._scarce_weight)
+        scores = scores * (_MAX_NODE_SCORE * self._scarce_weight)
         for name in class_.request.names():
             column = self._table.column_of(name)
             if column is None:
@@ -198,19 +198,19 @@ class ResourceStrategyFitPlugin:
         return scores
 
     def _reserve_term(self, class_: TaskClass) -> Reserves:
-        asks = any(class_.request.get(reserve.resource) > 0 for reserve in self._reserves)
+        uses_devices = any(class_.request.get(reserve.resource) > 0 for reserve in self._reserves)
         milli_cpu, memory = float(class_.request.milli_cpu), float(class_.request.memory)
-        return Reserves(() if asks else self._reserves, milli_cpu, memory)
+        return Reserves(() if uses_devices else self._reserves, milli_cpu, memory)
 
 
-def _own(task: Task) -> tuple[str, str] | None:
+def _pod_strategy(task: Task) -> tuple[str, str] | None:
     """The strategy in the annotations of a pod; None: it has none."""
     kind = task.pod.annotations.get(SCORING_TYPE)
     return (kind, task.pod.annotations.get(SCORING_WEIGHT, "")) if kind else None
 
 
-def _of_pod(own: Hashable) -> Mapping[str, tuple[float, str]]:
-    """Weight and strategy by resource, from a pod's annotations; empty if they cannot be read."""
+def _strategies_of_pod(own: Hashable) -> Mapping[str, tuple[float, str]]:
+    """Weight and strategy by resource, from a pod's annotations; empty if they are invalid."""
     assert isinstance(own, tuple)
     kind, text = own
     try:
@@ -237,7 +237,7 @@ def _reserves(arguments: ProportionalArguments) -> tuple[Reserve, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StrategyFit:
-    """A row score: the weighted mean over resources; 0 if one of them would exceed the node."""
+    """A row score: the weighted mean over resources; 0 where a request exceeds the node."""
 
     # Resource, request, weight, and whether the free amount counts instead of the used one.
     parts: tuple[tuple[str, float, float, bool], ...]
@@ -250,7 +250,7 @@ class StrategyFit:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """What must stay free on a node for each idle device: cores, and units of 10^9 bytes."""
+    """What is kept free on a node for each idle device: cores, and units of 10^9 bytes."""
 
     resource: str
     cores: float
@@ -259,7 +259,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Reserves:
-    """A row predicate: pods without devices leave cpu and memory free for idle devices."""
+    """A row predicate: pods without devices leave enough cpu and memory for idle devices."""
 
     reserves: tuple[Reserve, ...]
     milli_cpu: float
@@ -277,8 +277,8 @@ class Reserves:
             memory = rows.idle[MEMORY_COLUMN] - self.memory
             short = milli_cpu < idle * reserve.cores
             short |= memory < idle * reserve.memory * _BYTES_PER_THOUSANDTH
-            here = short & (offered > 0) & ~refused
-            refused |= here
+            rows_refused = short & (offered > 0) & ~refused
+            refused |= rows_refused
             reason = f"proportional of resource {reserve.resource} check failed"
-            refusals.append(Refusal(reason, here, unresolvable=True))
+            refusals.append(Refusal(reason, rows_refused, unresolvable=True))
         return tuple(refusals)

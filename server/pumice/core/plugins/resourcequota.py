@@ -1,4 +1,4 @@
-"""resourcequota: admits no job that the quotas of its namespace would reject."""
+"""resourcequota: admits a job only if its minResources fit into the quotas of its namespace."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.session import Session
 
-_UNIT = 1000
+_MILLI = 1000
 
 
 class ResourceQuotaPlugin:
-    """Compares the minimum of a job with the quotas of its namespace; scopes do not count.
+    """Compares the minResources of a job with the quotas of its namespace; scopes have no effect.
 
-    As in Volcano, jobs that this session has admitted count, and jobs of earlier sessions whose pods
-    do not exist yet do not count.
+    As in Volcano, jobs that this session has admitted count, but jobs of earlier sessions whose pods
+    do not exist yet do not.
     """
 
     name: ClassVar[str] = "resourcequota"
@@ -28,7 +28,7 @@ class ResourceQuotaPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
-        # What this session has admitted, by namespace.
+        # By namespace, the minResources of the jobs that this session has admitted.
         self._admitted: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def open(self, session: Session) -> None:
@@ -42,17 +42,17 @@ class ResourceQuotaPlugin:
     def _enqueueable(self, job: Job) -> int:
         if job.group is None or job.group.min_resources is None:
             return PERMIT
-        asked = dict(job.group.min_resources_milli)
+        requested = dict(job.group.min_resources_milli)
         admitted = self._admitted[job.namespace]
         for quota in self._quotas.get(job.namespace, ()):
             hard, used = dict(quota.hard_milli), dict(quota.used_milli)
             exceeded = sorted(
                 name
-                for name, amount in asked.items()
+                for name, amount in requested.items()
                 if name in hard and used.get(name, 0) + admitted[name] + amount > hard[name]
             )
             if exceeded:
-                self._refuse(job, exceeded, asked, used, hard)
+                self._refuse(job, exceeded, requested, used, hard)
                 return REJECT
         return PERMIT
 
@@ -60,14 +60,14 @@ class ResourceQuotaPlugin:
         self,
         job: Job,
         exceeded: list[str],
-        asked: dict[str, int],
+        requested: dict[str, int],
         used: dict[str, int],
         hard: dict[str, int],
     ) -> None:
-        # As in Volcano, the message does not show what this session has admitted.
+        # As in Volcano, the message does not include the jobs that this session has admitted.
         message = (
-            f"resource quota insufficient, requested: {_text(exceeded, asked)}, "
-            f"used: {_text(exceeded, used)}, limited: {_text(exceeded, hard)}"
+            f"resource quota insufficient, requested: {_list_text(exceeded, requested)}, "
+            f"used: {_list_text(exceeded, used)}, limited: {_list_text(exceeded, hard)}"
         )
         self._session.record_event(job, "Unschedulable", message)
         reason = Reason(self.name, ReasonCode.NAMESPACE_QUOTA, subjects=tuple(exceeded))
@@ -78,9 +78,9 @@ class ResourceQuotaPlugin:
             self._admitted[job.namespace].update(dict(job.group.min_resources_milli))
 
 
-def _text(names: Iterable[str], amounts: dict[str, int]) -> str:
+def _list_text(names: Iterable[str], amounts: dict[str, int]) -> str:
     return " ".join(f"{name}={_quantity(amounts[name])}" for name in names if name in amounts)
 
 
 def _quantity(milli: int) -> str:
-    return f"{milli}m" if milli % _UNIT else str(milli // _UNIT)
+    return f"{milli}m" if milli % _MILLI else str(milli // _MILLI)

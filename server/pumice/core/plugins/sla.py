@@ -18,13 +18,13 @@ class SlaArguments(Arguments):
     waiting_ns = duration(
         "sla-waiting-time",
         None,
-        "a job that waited for so long is admitted",
-        Limit(above=0, otherwise="Volcano would bound no job's time"),
+        "waiting time after which a job is admitted",
+        Limit(above=0, otherwise="Volcano would not limit the waiting time of any job"),
     )
 
 
 class SlaPlugin:
-    """Limits the waiting time of jobs; a limit of the PodGroup overrides the general one."""
+    """Admits and pipelines jobs whose waiting time is over; a PodGroup can set its own waiting time."""
 
     name: ClassVar[str] = "sla"
     arguments: ClassVar[type[Arguments]] = SlaArguments
@@ -35,15 +35,14 @@ class SlaPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         hooks = session.hooks
-        # The job that is due first comes first.
         hooks.job_order[self.name] = SortKey(self._due_ns)
-        # Answers about a job stay valid until it is due; then it is not skipped any more.
+        # Results about a job stay valid until the job is due; from then on the job is not skipped.
         hooks.lasts[self.name] = lambda _point: True
-        self._wake_due()
+        self._activate_due_jobs()
         hooks.job_enqueueable[self.name] = self._permit_when_due
         hooks.job_pipelined[self.name] = self._permit_when_due
 
-    def _wake_due(self) -> None:
+    def _activate_due_jobs(self) -> None:
         waiting, now_ns = self._session.waiting, self._session.now_ns
         for groups in (waiting.unschedulable, waiting.inadmissible):
             for job_id in [*groups.waits]:
@@ -52,13 +51,13 @@ class SlaPlugin:
                     groups.activate(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When the next of the waiting jobs will be due."""
+        """The time at which the next waiting job is due."""
         jobs = [job for job in self._session.unsettled_jobs if job.is_pending or job.index.pending]
         coming = [int(due) for job in jobs if now_ns < (due := self._due_ns(job)) < inf]
         return min(coming, default=None)
 
     def _due_ns(self, job: Job) -> float:
-        """The end of the job's waiting time; infinite: it has no limit."""
+        """The end of the job's waiting time; infinite: the waiting time has no limit."""
         own = job.group.sla_waiting_time_ns if job.group is not None else None
         waiting_ns = own if own is not None else self._waiting_ns
         return inf if waiting_ns is None else job.creation_time_ns + waiting_ns

@@ -1,8 +1,8 @@
-"""task-topology: places the roles of a job near to each other, or apart.
+"""task-topology: places roles of a job on the same node, or on different nodes.
 
-Annotations of the PodGroup say which roles attract and repel each other. The tasks of a job are
-divided into buckets, which should each be on one node. The plugin orders tasks by bucket, and scores
-nodes by how much of a bucket they can take.
+Annotations of the PodGroup define affinity and anti-affinity between roles. The tasks of a job are
+divided into buckets; the tasks of a bucket should be on one node. The plugin orders tasks by bucket,
+and scores nodes by the number of tasks of a bucket that they have or can take.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
 
-_FULL = 100
+_MAX_NODE_SCORE = 100
 AFFINITY = "volcano.sh/task-topology-affinity"
 ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 TASK_ORDER = "volcano.sh/task-topology-task-order"
 _ROLE = "volcano.sh/task-spec"
-_AWAY_FROM_ITSELF, _NEAR_OTHERS, _NEAR_ITSELF, _AWAY_FROM_OTHERS = 4, 3, 2, 1
+# Volcano's priorities of roles, by the kind of their affinity.
+_SELF_ANTI_AFFINITY, _INTER_AFFINITY, _SELF_AFFINITY, _INTER_ANTI_AFFINITY = 4, 3, 2, 1
 Groups = list[list[str]]
 _MIB = 1024 * 1024
 
@@ -41,7 +42,7 @@ class TaskTopologyArguments(Arguments):
 
 
 class TaskTopologyPlugin:
-    """Divides the tasks of a job into buckets, and prefers nodes with room for much of a bucket."""
+    """Divides the tasks of a job into buckets, and prefers nodes with room for more of a bucket."""
 
     name: ClassVar[str] = "task-topology"
     arguments: ClassVar[type[Arguments]] = TaskTopologyArguments
@@ -80,16 +81,16 @@ class TaskTopologyPlugin:
     def _compare(self, left: Task, right: Task) -> int:
         if left.job_id not in self._jobs or right.job_id not in self._jobs:
             return 0
-        mine, other = self._bucket_of(left), self._bucket_of(right)
-        if (mine is None) != (other is None):
+        bucket, other = self._bucket_of(left), self._bucket_of(right)
+        if (bucket is None) != (other is None):
             return -1 if other is None else 1
-        if left.job_id != right.job_id or mine is None or other is None:
+        if left.job_id != right.job_id or bucket is None or other is None:
             return 0
-        # Large buckets first. Their sizes change while tasks are placed, so that this is no sort key.
-        if len(mine.pending) != len(other.pending):
-            return len(other.pending) - len(mine.pending)
-        if mine is not other:
-            return mine.index - other.index
+        # The larger bucket comes first. Sizes change with every placement, so that a SortKey is wrong.
+        if len(bucket.pending) != len(other.pending):
+            return len(other.pending) - len(bucket.pending)
+        if bucket is not other:
+            return bucket.index - other.index
         topology = self._jobs[left.job_id].topology
         ranks = topology.rank(role_of(left)), topology.rank(role_of(right))
         return int(ranks[0] < ranks[1]) - int(ranks[0] > ranks[1])
@@ -101,44 +102,44 @@ class TaskTopologyPlugin:
         if bucket is None:
             return None
         job = self._jobs[task.job_id]
-        counts = self._base(task, job, bucket, rows) + float(len(bucket.pending))
+        counts = self._placed(task, job, bucket, rows) + float(len(bucket.pending))
         room = self._table.idle[:, rows] + self._table.releasing[:, rows]
-        counts -= self._left_out(task, bucket, room)
+        counts -= self._without_room(task, bucket, room)
         scores = counts * self._weight
         if job.max_size:
-            scores = scores * _FULL / job.max_size
+            scores = scores * _MAX_NODE_SCORE / job.max_size
         return np.where(self._has_room(task.request, room, 0.0), scores, 0.0)
 
-    def _base(self, task: Task, job: JobBuckets, bucket: Bucket, rows: Rows) -> Floats:
-        """By row: the tasks of the bucket that are there, minus the placed tasks that repel the role."""
+    def _placed(self, task: Task, job: JobBuckets, bucket: Bucket, rows: Rows) -> Floats:
+        """By row: placed tasks of the bucket, minus placed tasks with anti-affinity to the task."""
         counts: Floats = np.zeros(len(self._table))
-        repulsion, role = job.topology.repulsion, role_of(task)
-        repelled = [(node, -repulsion(role, roles)) for node, roles in job.placed.items()]
+        repelling, role = job.topology.repelling, role_of(task)
+        repelled = [(node, -repelling(role, roles)) for node, roles in job.placed.items()]
         for node, number in (*bucket.on_node.items(), *repelled):
             row = self._table.row_of(node)
             if row is not None:
                 counts[row] += number
         return counts[rows]
 
-    def _left_out(self, task: Task, bucket: Bucket, room: Floats) -> Floats:
+    def _without_room(self, task: Task, bucket: Bucket, room: Floats) -> Floats:
         """By row: the number of pending tasks of the bucket for which there is no room."""
-        left_out: Floats = np.zeros(room.shape[1])
-        tight = ~self._has_room(bucket.request, room, EPSILON)
-        if not tight.any():
-            return left_out
+        without: Floats = np.zeros(room.shape[1])
+        too_small = ~self._has_room(bucket.request, room, EPSILON)
+        if not too_small.any():
+            return without
         remaining = bucket.request.clone()
         for other in sorted(bucket.pending.values(), key=lambda t: t.order_key):
             if other.uid == task.uid:
                 continue
             remaining.subtract(other.request)
-            left_out[tight] += 1
-            tight &= ~self._has_room(remaining, room, EPSILON)
-            if not tight.any():
+            without[too_small] += 1
+            too_small &= ~self._has_room(remaining, room, EPSILON)
+            if not too_small.any():
                 break
-        return left_out
+        return without
 
     def _has_room(self, request: Resources, room: Floats, tolerance: float) -> Mask:
-        """By row: whether the request fits; a resource that no node offers does not."""
+        """By row: whether the request fits; a request for a resource that no node offers does not."""
         fits: Mask = np.ones(room.shape[1], dtype=np.bool_)
         for name, amount in request.items():
             column = self._table.column_of(name)
@@ -151,62 +152,61 @@ class TaskTopologyPlugin:
 
 
 def role_of(task: Task) -> str:
-    """The role in the annotation; a label does not count here."""
+    """The role in the annotation; as in Volcano, the label with the same key is not read here."""
     return task.pod.annotations.get(_ROLE, "")
 
 
 @dataclass(slots=True)
 class TaskTopology:
-    """Which roles of a job attract and repel each other."""
+    """Affinity and anti-affinity between the roles of a job."""
 
-    # Pairs of roles, in both orders; a role can attract or repel itself.
+    # Pairs of roles, in both orders; a role can have affinity or anti-affinity to itself.
     near: set[tuple[str, str]] = field(default_factory=set)
     away: set[tuple[str, str]] = field(default_factory=set)
-    # The highest priority of a role, over the groups that name it.
+    # The highest priority of a role in the groups that contain it.
     priorities: dict[str, int] = field(default_factory=dict)
     orders: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job: Job) -> TaskTopology | None:
-        """The topology of a job; None: it has none, or it names unknown roles or a role twice."""
+        """The topology of a job; None: there is none, or it has an unknown or repeated role."""
         annotations = {} if job.group is None else job.group.annotations
         if not {AFFINITY, ANTI_AFFINITY, TASK_ORDER}.intersection(annotations):
             return None
         near, away = _groups(annotations.get(AFFINITY)), _groups(annotations.get(ANTI_AFFINITY))
         order = [annotations[TASK_ORDER].split(",")] if TASK_ORDER in annotations else []
         roles = {task.role for task in job.index}
-        if not all(_is_sound(groups, roles) for groups in (near, away, order)):
+        if not all(_is_valid(groups, roles) for groups in (near, away, order)):
             return None
         topology = cls()
-        topology._add(near, topology.near, _NEAR_ITSELF, _NEAR_OTHERS)
-        topology._add(away, topology.away, _AWAY_FROM_ITSELF, _AWAY_FROM_OTHERS)
+        topology._add(near, topology.near, _SELF_AFFINITY, _INTER_AFFINITY)
+        topology._add(away, topology.away, _SELF_ANTI_AFFINITY, _INTER_ANTI_AFFINITY)
         for names in order:
-            topology.orders = {role: len(names) - place for place, role in enumerate(names)}
+            topology.orders = {role: len(names) - index for index, role in enumerate(names)}
         return topology
 
     def _add(self, groups: Groups, pairs: set[tuple[str, str]], alone: int, together: int) -> None:
+        """Adds groups of roles; the priority is ``alone`` for groups of one role."""
         for group in groups:
-            if len(group) == 1:
-                pairs.add((group[0], group[0]))
-            else:
-                pairs.update((a, b) for a in group for b in group if a != b)
-            value = alone if len(group) == 1 else together
+            is_one = len(group) == 1
+            pairs.update((a, b) for a in group for b in group if a != b or is_one)
+            priority = alone if is_one else together
             for role in group:
-                self.priorities[role] = max(self.priorities.get(role, 0), value)
+                self.priorities[role] = max(self.priorities.get(role, 0), priority)
 
     def rank(self, role: str) -> tuple[int, int]:
-        """The higher comes first."""
+        """The rank of a role in the order of tasks; the higher rank comes first."""
         return self.orders.get(role, 0), self.priorities.get(role, 0)
 
     def affinity(self, role: str, roles: Mapping[str, int]) -> int:
-        """The number of these tasks that attract a role, minus those that repel it."""
+        """The number of these tasks with affinity to a role, minus those with anti-affinity."""
         return sum(
             count * ((role, other) in self.near) - count * ((role, other) in self.away)
             for other, count in roles.items()
         )
 
-    def repulsion(self, role: str, roles: Mapping[str, int]) -> int:
-        """The number of these tasks that repel a role."""
+    def repelling(self, role: str, roles: Mapping[str, int]) -> int:
+        """The number of these tasks with anti-affinity to a role."""
         return sum(count for other, count in roles.items() if (role, other) in self.away)
 
 
@@ -214,8 +214,8 @@ def _groups(text: str | None) -> Groups:
     return [] if text is None else [part.split(",") for part in text.split(";")]
 
 
-def _is_sound(groups: Groups, roles: set[str]) -> bool:
-    """Whether all roles exist, and none is named twice in a group; empty names do not count."""
+def _is_valid(groups: Groups, roles: set[str]) -> bool:
+    """Whether all roles exist, and no group contains a role twice; empty names are ignored."""
     for group in groups:
         named = [role for role in group if role]
         if len(set(named)) < len(named) or not roles.issuperset(named):
@@ -224,7 +224,7 @@ def _is_sound(groups: Groups, roles: set[str]) -> bool:
 
 
 class Bucket:
-    """Tasks with affinity to each other, or without anti-affinity."""
+    """Tasks of a job that should be on one node."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -249,19 +249,19 @@ class Bucket:
             self.request.add(task.request)
 
     def place(self, task: Task) -> None:
-        """Counts a task as placed; as in Volcano, an undone placement still counts."""
+        """Counts a task as placed; as in Volcano, a placement that is undone still counts."""
         if self.pending.pop(task.uid, None) is not None:
             self.request.subtract(task.request)
         self.on_node[task.node_name] += 1
 
 
 class JobBuckets:
-    """The buckets of one job, and the tasks of it that this session has placed."""
+    """The buckets of one job, and its tasks that this session has placed."""
 
     def __init__(self, job: Job, topology: TaskTopology) -> None:
         self.topology = topology
         self._buckets: list[Bucket] = []
-        # By uid of a task whose role a group names.
+        # By uid of a task; only tasks whose role is in a group have a bucket.
         self.bucket_of: dict[str, Bucket] = {}
         # The number of tasks that this session has placed, by node and role.
         self.placed: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -289,7 +289,7 @@ class JobBuckets:
         return bucket
 
     def _best_for(self, role: str) -> Bucket | None:
-        """The bucket with the highest affinity; of equals, the one that requests least."""
+        """The bucket with the highest affinity; of equals, the one with the smallest load."""
         best, highest = None, 0
         for bucket in self._buckets:
             affinity = self.topology.affinity(role, bucket.roles)

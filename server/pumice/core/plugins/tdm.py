@@ -1,7 +1,7 @@
-"""tdm: lends revocable nodes to revocable pods during daily windows.
+"""tdm: places revocable pods on revocable nodes during daily windows.
 
-Outside the window of its zone, a revocable node takes no pods, and preemptable pods are evicted from
-it at intervals. At most as many pods of a job are evicted as its disruption budget allows.
+Outside the window of its zone, a revocable node takes no pods, and its preemptable pods are evicted
+once in every period, as many of a job as the job's disruption budget allows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ NOT_REVOCABLE = "not allow to dispatch to revocable node"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of every day, in seconds after midnight; it includes its last second.
-
-    A window may last over midnight.
-    """
+    """A part of every day, in seconds after midnight, with its last second; it may include midnight."""
 
     text: str
     begin: int
@@ -49,7 +46,7 @@ class Window:
 
     @classmethod
     def of(cls, text: str) -> Window | None:
-        """Reads ``HH:MM-HH:MM``; None: the text has another form."""
+        """Parses ``HH:MM-HH:MM``; None: the text has another form."""
         match = _WINDOW.fullmatch(text)
         if match is None:
             return None
@@ -57,11 +54,11 @@ class Window:
         return cls(text.strip(), begin, end if end > begin else end + _DAY)
 
     def is_active(self, second: int) -> bool:
-        """Whether a second of the day is within the window, which may have begun the day before."""
+        """Whether a second of the day is within the window, which can have begun the day before."""
         return self.begin <= second <= self.end or second + _DAY <= self.end
 
     def next_change(self, second: int) -> int:
-        """The number of seconds until it begins or ends."""
+        """The number of seconds until the window begins or ends."""
         return min((edge - second - 1) % _DAY + 1 for edge in (self.begin, self.end + 1))
 
 
@@ -69,7 +66,7 @@ class TdmArguments(Arguments):
     """The windows, and the period of evictions."""
 
     period_ns = duration(
-        "tdm.evict.period", "1m", "time between evictions from nodes whose window is over"
+        "tdm.evict.period", "1m", "time between evictions from nodes outside their window"
     )
     utc_offset = text(
         "tdm.utc-offset",
@@ -92,7 +89,7 @@ class TdmArguments(Arguments):
 
 
 class TdmPlugin:
-    """Keeps revocable nodes for revocable pods, and for these only during the window."""
+    """Allows only revocable pods on revocable nodes, and only during the window of the node's zone."""
 
     name: ClassVar[str] = "tdm"
     arguments: ClassVar[type[Arguments]] = TdmArguments
@@ -106,13 +103,15 @@ class TdmPlugin:
         }
         self._offset = offset_seconds(arguments.utc_offset)
         self._period_ns = arguments.period_ns
-        # Whether there are, or may be, pods on nodes whose window is over.
+        # Whether pods may have to be evicted from nodes when the period ends.
         self._evicts_later = False
 
     def open(self, session: Session) -> None:
         self._session = session
         self._second = (session.now_ns // _SECOND_NS + self._offset) % _DAY
-        self._active = tuple(n for n, w in self._windows.items() if w.is_active(self._second))
+        self._active = tuple(
+            z for z, window in self._windows.items() if window.is_active(self._second)
+        )
         hooks, table = session.hooks, session.table
         version = lambda: (table.labels_version, self._active)  # noqa: E731
         hooks.class_predicate[self.name] = ClassRule(self._refusals, version, _is_revocable)
@@ -123,7 +122,7 @@ class TdmPlugin:
             limit=lambda task: inf if _never_preempts(task) else 0,
             counts=True,
         )
-        hooks.victim_tasks[self.name] = self._outdated
+        hooks.victim_tasks[self.name] = self._outside_windows
         hooks.job_order[self.name] = SortKey(_is_preemptable)
         hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
         hooks.job_starving[self.name] = lambda job: (
@@ -178,16 +177,16 @@ class TdmPlugin:
         """Preemptable pods that are not on revocable nodes."""
         if _never_preempts(preemptor):
             return [], REJECT
-        return self._limited([t for t in candidates if self._zone_of(t) == ""]), PERMIT
+        return self._within_budgets([t for t in candidates if self._zone_of(t) == ""]), PERMIT
 
     def _zone_of(self, task: Task) -> str | None:
-        """The zone of the task's node, if any; None: there is no such node."""
+        """The zone of the task's node, empty for a node without one; None: the node is not known."""
         entry = self._session.table.entries.get(task.node_name)
         if entry is None or entry.node is None:
             return None
         return entry.node.labels.get(REVOCABLE_ZONE, "")
 
-    def _limited(self, tasks: list[Task]) -> list[Task]:
+    def _within_budgets(self, tasks: list[Task]) -> list[Task]:
         """The running, preemptable tasks; of each job, as many as its disruption budget allows."""
         by_job: dict[str, list[Task]] = {}
         for task in tasks:
@@ -200,20 +199,21 @@ class TdmPlugin:
                 victims += found[: max_evictions(job)]
         return victims
 
-    def _outdated(self, _: list[Task]) -> list[Task]:
-        """Once in every period, pods on nodes of zones whose window is over."""
+    def _outside_windows(self, _: list[Task]) -> list[Task]:
+        """Once in every period, pods on nodes whose zone is outside its window."""
         last_ns = self._session.last_time(self.name)
         if last_ns is not None and last_ns + self._period_ns > self._session.now_ns:
             self._evicts_later = True
             return []
         self._session.keep_time(self.name, self._session.now_ns)
         zones = self._zones()
-        over = [zone for zone in self._windows if zone not in self._active and zone in zones]
         victims = []
-        for zone in over:
+        for zone in self._windows:
+            if zone in self._active or zone not in zones:
+                continue
             rows = np.flatnonzero(zones[zone]).tolist()
             tasks = [t for row in rows for t in self._session.table.rows[row].tasks_in_order()]
-            victims += self._limited(tasks)
+            victims += self._within_budgets(tasks)
             self._evicts_later |= any(task.status is TaskStatus.RUNNING for task in tasks)
         return victims
 
@@ -231,23 +231,22 @@ def _is_preemptable(job: Job) -> bool:
 
 
 def max_evictions(job: Job) -> int:
-    """The number of running pods of a job that its disruption budget allows to evict at once."""
+    """The number of running pods of a job that can be evicted at once within its disruption budget."""
     annotations = {} if job.group is None else job.group.annotations
     running = len(job.index.with_status(TaskStatus.RUNNING))
     if MIN_AVAILABLE in annotations:
-        least = _of_tasks(annotations[MIN_AVAILABLE], len(job.index))
-        # As in Volcano, a job below its minimum may still lose one pod.
+        least = _scaled(annotations[MIN_AVAILABLE], len(job.index))
+        # As in Volcano, one pod of a job below its minimum can still be evicted.
         return running - least if annotations[MIN_AVAILABLE] and running >= least else 1
     if annotations.get(MAX_UNAVAILABLE):
-        most = _of_tasks(annotations[MAX_UNAVAILABLE], len(job.index))
-        ended = len(job.index.with_status(TaskStatus.SUCCEEDED))
-        ended += len(job.index.with_status(TaskStatus.FAILED))
-        return max(most - (len(job.index) - ended - running), 0)
+        most = _scaled(annotations[MAX_UNAVAILABLE], len(job.index))
+        finished = job.index.count(TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+        return max(most - (len(job.index) - finished - running), 0)
     return 1
 
 
-def _of_tasks(text: str, count: int) -> int:
-    """A number, or a percentage of ``count``, rounded up; 0 where it is neither."""
+def _scaled(text: str, count: int) -> int:
+    """The value of a number, or of a percentage of ``count``, rounded up; 0 for another text."""
     number = parse_int(text)
     if number is not None:
         return number
@@ -256,7 +255,7 @@ def _of_tasks(text: str, count: int) -> int:
 
 
 def offset_seconds(text: str) -> int:
-    """Reads ``+HH:MM`` or ``-HH:MM``; 0 for anything else."""
+    """Parses ``+HH:MM`` or ``-HH:MM``; 0 for another text."""
     match = _OFFSET.fullmatch(text)
     if match is None:
         return 0

@@ -1,7 +1,7 @@
 """usage: filters and scores nodes by their measured load.
 
-A node above a threshold takes no pods, and a node with a low load scores high. The score also
-counts an estimate for pods that are too new to be in the measured figures.
+A node above a threshold takes no pods, and nodes with a lower load score higher. The load in the
+score includes an estimate for pods that are too new to be measured.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from pumice.patterns.quantities import whole
 
 TOO_MUCH_CPU = "the CPU load of the node exceeds the upper limit."
 TOO_MUCH_MEMORY = "the memory load of the node exceeds the upper limit."
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _MIB = 1024 * 1024
-_ON_THE_WAY = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)
-_ANY_TIME = -1
+_NOT_STARTED = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)
+_LONG_AGO = -1
 _PERCENT = Limit(at_least=0, at_most=100, otherwise="Volcano would use 80 instead")
 _PART = Limit(at_least=0, at_most=1, otherwise="Volcano would use the default instead")
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use the default instead")
 
 
 class ThresholdArguments(Arguments):
-    """The highest load of a node that takes pods."""
+    """The highest load at which a node takes pods."""
 
     cpu = integer("cpu", 80, "percent of cpu", _PERCENT)
     memory = integer("mem", 80, "percent of memory", _PERCENT)
@@ -59,19 +59,19 @@ class EstimatorArguments(Arguments):
     request_ratio = number("request_ratio", 0.7, "fraction of a pod's request", _PART)
     burst_ratio = number("burst_ratio", 0.0, "fraction of limit minus request", _PART)
     risk_threshold = number(
-        "risk_threshold", 0.6, "load of a node from which the risk factor counts", _PART
+        "risk_threshold", 0.6, "load of a node from which the risk factor applies", _PART
     )
     risk_factor = number(
         "risk_factor",
         1.2,
-        "multiplies estimates on nodes above the risk threshold",
+        "factor of estimates on nodes at or above the risk threshold",
         Limit(at_least=1, otherwise="Volcano would use 1.2 instead"),
     )
     best_effort_cpu = quantity(
-        "be_cpu", "250m", "cpu of a pod that asks for nothing; a bare number is in millicores"
+        "be_cpu", "250m", "cpu of a best-effort pod; a number without a unit is in millicores"
     )
     best_effort_memory = quantity(
-        "be_mem", "200Mi", "memory of a pod that asks for nothing; a bare number is in MiB"
+        "be_mem", "200Mi", "memory of a best-effort pod; a number without a unit is in MiB"
     )
 
 
@@ -88,7 +88,7 @@ class UsageArguments(Arguments):
 
 
 class UsagePlugin:
-    """Refuses nodes above a load, and prefers nodes with a low one."""
+    """Refuses nodes with a load above a threshold, and prefers nodes with a low load."""
 
     name: ClassVar[str] = "usage"
     arguments: ClassVar[type[Arguments]] = UsageArguments
@@ -114,7 +114,7 @@ class UsagePlugin:
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When the first figure becomes too old."""
+        """The time at which the first measured load becomes too old."""
         return self._figures.first_expiry_ns()
 
     def _refusals(self, _: TaskClass, __: Hashable) -> list[Refusal]:
@@ -142,8 +142,8 @@ class UsagePlugin:
         total = sum(self._weights)
         cpu, memory = self._loaded().composite(rows)
         free = (1.0 - cpu) * self._weights[0] + (1.0 - memory) * self._weights[1]
-        scores = free / total * _FULL * self._weight
-        # Nodes without figures get the worst score, as in Volcano.
+        scores = free / total * _MAX_NODE_SCORE * self._weight
+        # As in Volcano, nodes without a fresh measurement get the lowest score.
         return np.where(self._figures.fresh[rows], scores, 0.0)
 
     # Estimates of pods that are too new to be measured.
@@ -166,12 +166,12 @@ class Estimator:
 
     def __init__(self, arguments: EstimatorArguments) -> None:
         self._arguments = arguments
-        # The load of a pod that asks for nothing.
-        self._milli_cpu = _amount(arguments.best_effort_cpu, 1000, bare=1)
-        self._memory = _amount(arguments.best_effort_memory, 1, bare=_MIB)
+        # The load of a best-effort pod.
+        self._milli_cpu = _amount(arguments.best_effort_cpu, 1000, default_unit=1)
+        self._memory = _amount(arguments.best_effort_memory, 1, default_unit=_MIB)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
-        """Millicores and bytes of a pod on a node whose load is given, from 0 to 1."""
+        """Millicores and bytes of a pod on a node with this load, which is from 0 to 1."""
         given = self._arguments
         risk = given.risk_factor if load >= given.risk_threshold else 1.0
         if task.best_effort:
@@ -188,7 +188,7 @@ class Estimator:
 
 
 class Loads:
-    """Measured and estimated load of every node in one session."""
+    """The load of every node in one session: measured, and estimated for new pods."""
 
     def __init__(
         self,
@@ -216,13 +216,13 @@ class Loads:
 
     def add_new_pods(self, plugin: str, interval_ns: int, without: str) -> None:
         """Adds the pods that have not started, or have run for less than an interval."""
-        states = self._session.node_states(plugin, _newest)
+        states = self._session.node_states(plugin, _latest_start_ns)
         oldest_ns = self._session.now_ns - interval_ns
         for row, entry in enumerate(self._session.table.rows):
             if states.of(row) <= oldest_ns:
                 continue
             for task in entry.tasks_in_order():
-                if task.uid != without and _since(task) > oldest_ns:
+                if task.uid != without and _start_ns(task) > oldest_ns:
                     self.add(task)
 
     def remove(self, task: Task) -> None:
@@ -252,19 +252,20 @@ class Loads:
         return float(cpu[0] * self._weights[0] + memory[0] * self._weights[1]) / total
 
     def composite(self, rows: Rows | list[int]) -> tuple[Floats, Floats]:
-        """Measured and estimated cpu and memory as parts of the capacity, from 0 to 1."""
+        """Measured plus estimated cpu and memory as fractions of the capacity, from 0 to 1."""
         capacity = self._capacity[:, rows]
         exists = capacity > 0
-        used = self._measured[:, rows] / _FULL * capacity + self._estimated[:, rows]
+        # Measured loads are in percent.
+        used = self._measured[:, rows] / 100.0 * capacity + self._estimated[:, rows]
         parts = np.divide(used, capacity, out=np.zeros(used.shape), where=exists)
         parts = np.clip(parts, 0.0, 1.0)
         return parts[0], parts[1]
 
 
-def _amount(given: int | str, units: int, *, bare: int) -> float:
-    """A quantity in units of its resource; a bare number has the unit ``bare``."""
+def _amount(given: int | str, units: int, *, default_unit: int) -> float:
+    """A quantity in units of its resource; a number without a unit has the default unit."""
     if isinstance(given, int):
-        return float(given * bare)
+        return float(given * default_unit)
     nanos = quantity_nanos(given)
     return 0.0 if nanos is None else float(whole(nanos * units))
 
@@ -277,14 +278,15 @@ def _capacity(node: Node) -> tuple[int, int]:
     )
 
 
-def _since(task: Task) -> float:
-    """When a pod started; infinite for a pod that has not, so that it always counts as new."""
-    if task.status in _ON_THE_WAY:
+def _start_ns(task: Task) -> float:
+    """The start time of a pod; infinite for a pod that has not started, which always counts as new."""
+    if task.status in _NOT_STARTED:
         return np.inf
     if task.status is not TaskStatus.RUNNING:
-        return _ANY_TIME
+        return _LONG_AGO
     return task.pod.start_time_ns or np.inf
 
 
-def _newest(entry: NodeEntry) -> float:
-    return max((_since(task) for task in entry.tasks.values()), default=_ANY_TIME)
+def _latest_start_ns(entry: NodeEntry) -> float:
+    """The latest start time of the pods on a node."""
+    return max((_start_ns(task) for task in entry.tasks.values()), default=_LONG_AGO)

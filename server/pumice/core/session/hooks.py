@@ -46,19 +46,19 @@ class EventHandler:
 
     allocated: Callable[[Task], str | None]
     deallocated: Callable[[Task], None] | None = None
-    # The same as ``allocated`` for each of several plain tasks of one class and job, to which it
-    # would not object. A handler without it is called for one task after the other.
+    # Does the same as ``allocated`` for several plain tasks of one class and job, none of which it
+    # rejects. A handler without it is called for one task after the other.
     allocated_many: Callable[[list[Task]], None] | None = None
-    # Whether ``allocated`` would object to none of these tasks on those rows. Without it, it never
-    # objects to plain tasks.
+    # Whether ``allocated`` would reject none of these tasks on those rows. A handler without it never
+    # rejects plain tasks.
     accepts_many: Callable[[list[Task], list[int]], bool] | None = None
 
     @classmethod
     def counting(cls, change: Callable[[Sequence[Task], int], None]) -> EventHandler:
-        """A handler that counts, and never objects.
+        """A handler that counts tasks, and rejects none.
 
-        ``change`` gets tasks of one class and job and 1 when they are placed; a task and -1 when
-        it is removed.
+        ``change`` is called with tasks of one class and job and 1 when they are placed, and with one
+        task and -1 when it is removed.
         """
 
         def allocated(task: Task) -> None:
@@ -68,11 +68,11 @@ class EventHandler:
 
 
 class Simulation(Protocol):
-    """A plugin's private copy of what it counts, in which evictions on one node are tried out.
+    """A plugin's private copy of its state, for the dry run of evictions on one node.
 
-    Made for every preemptor and node, from the session as it is then; nothing that happens
-    to it may reach the session. A text from ``remove`` or ``add`` is an error: the node is not used.
-    A subclass need not implement methods for hooks that the plugin does not have.
+    A simulation is made for every preemptor and node from the current session, and its changes must
+    not reach the session. A text from ``remove`` or ``add`` is an error: the node is not used. A
+    subclass need not implement methods for hooks that the plugin does not have.
     """
 
     def remove(self, task: Task) -> str | None:
@@ -91,7 +91,7 @@ class Simulation(Protocol):
 
 
 def hook(flag: str = "") -> Any:
-    """An extension point; the configuration flag that switches it off for a plugin, if any."""
+    """An extension point, with the configuration flag that can switch it off for a plugin."""
     return field(default_factory=dict, metadata={"flag": flag})
 
 
@@ -99,9 +99,9 @@ def hook(flag: str = "") -> Any:
 class Hooks:
     """One dictionary per extension point: plugin name -> function.
 
-    Where ``policies`` has a stronger form for a point, that form may stand in the function's place.
+    Where ``policies`` has a strong form for a point, a plugin may register it instead of a function.
     Comparisons return a negative number when the left one comes first. Votes are PERMIT, ABSTAIN
-    or REJECT. Functions called ``why_not_…`` return None for "fine".
+    or REJECT. Functions called ``why_not_…`` return None if there is no problem.
     """
 
     job_order: dict[str, Order[Job]] = hook("enableJobOrder")
@@ -111,32 +111,32 @@ class Hooks:
     victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = hook()
     task_order: dict[str, Order[Task]] = hook("enableTaskOrder")
 
-    # Once per task, before the predicates: a text refuses the task on all nodes.
+    # Called once per task, before the predicates: a text refuses the task on all nodes.
     pre_predicate: dict[str, Callable[[Task], str | None]] = hook("enablePredicate")
     # Refusals that hold for a class as long as no node object changes.
     class_predicate: dict[str, Callable[[TaskClass], Iterable[Refusal]]] = hook("enablePredicate")
-    # Refusals that depend on a node's own amounts: computed again for every touched row.
+    # Refusals that depend on a node's amounts: computed again for every row that has changed.
     row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = hook(
         "enablePredicate"
     )
     # Refusals that may depend on anything; None where the plugin has none for the task.
     task_predicate: dict[str, Callable[[Task], Iterable[Refusal] | None]] = hook("enablePredicate")
-    # Node by node, for plugins that need no speed; the node is given by name.
+    # Called for every node, by name: slow for many nodes.
     node_predicate: dict[str, Callable[[Task, str], Refusal | str | None]] = hook("enablePredicate")
 
     # Scores of a class that hold as long as no node object changes.
     class_score: dict[str, Callable[[TaskClass], Scores]] = hook("enableNodeOrder")
-    # Scores that follow from a node's own amounts. ``row_score`` is added with the node order,
-    # ``row_batch_score`` with the batch order: floats are summed in the reference's order.
+    # Scores that depend on a node's amounts. ``row_score`` is added with the node order,
+    # ``row_batch_score`` with the batch order, because floats are summed in Volcano's order.
     row_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = hook("enableNodeOrder")
     row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = hook("enableNodeOrder")
-    # Scores that depend on the candidates or on anything else; None: the same for all of them.
+    # Scores that may depend on anything, such as the candidates; None: equal for all candidates.
     task_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
-    # Node by node, for plugins that need no speed.
+    # Called for every node, by name: slow for many nodes.
     node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
-    # Whether this plugin's task predicates and task scores have no effect on the task, whatever the
-    # candidates: such tasks of one class are placed at once.
+    # Whether this plugin's task predicates and task scores have no effect on the task for any
+    # candidates. Such tasks of one class are placed at once.
     is_plain: dict[str, Callable[[Task], bool]] = hook()
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = hook("enableBestNode")
 
@@ -161,11 +161,11 @@ class Hooks:
     job_pipelined: dict[str, PipelineVote[Job]] = hook("enableJobPipelined")
     sub_job_pipelined: dict[str, PipelineVote[SubJob]] = hook("enabledSubJobPipelined")
     job_starving: dict[str, Callable[[Job], bool]] = hook("enableJobStarving")
-    # Whether the plugin's results at a point stay valid over sessions. The text is the point. For a
+    # Whether the plugin's results at a point, whose name is the text, stay valid over sessions. For a
     # job that holds nothing: as long as that job does not change; for the order of queues: as long as
-    # no task moves; for ``unified_evictable``: the result depends on nothing of the job but its queue
-    # and priority; for ``job_enqueueable``: on nothing but its queue, namespace and minimum. Without
-    # it a plugin is called for every waiting job in every session.
+    # no task moves; for ``unified_evictable``: the result depends only on the job's queue and
+    # priority; for ``job_enqueueable``: only on its queue, namespace and minimum. A plugin without it
+    # is called for every waiting job in every session.
     lasts: dict[str, Callable[[str], bool]] = hook()
     job_enqueueable: dict[str, Callable[[Job], int]] = hook("enableJobEnqueued")
     job_enqueued: dict[str, Callable[[Job], None]] = hook("enableJobEnqueued")
@@ -181,15 +181,15 @@ class Hooks:
     )
 
     # For dry runs of evictions (topology-aware preemption): the preemptor and the row of a node
-    # -> a copy to try them out in. ``remove`` and ``add`` are called if the plugin has
-    # enablePreemptable or enabledAllocatable, ``is_allocatable`` under enabledAllocatable,
-    # ``why_not`` under enablePredicate.
+    # -> a simulation. ``remove`` and ``add`` are called if the plugin has enablePreemptable or
+    # enabledAllocatable, ``is_allocatable`` under enabledAllocatable, ``why_not`` under
+    # enablePredicate.
     simulation: dict[str, Callable[[Task, int], Simulation]] = hook()
 
     handlers: list[EventHandler] = field(default_factory=list)
 
 
-# The configuration flag that switches a point off for a plugin; points without one always count.
+# The configuration flag that switches a point off for a plugin; a point without one is always on.
 FLAGS: dict[str, str] = {
     point.name: point.metadata["flag"] for point in fields(Hooks) if point.metadata.get("flag")
 }
@@ -210,7 +210,7 @@ class Chains:
         named: Memo[str, list[tuple[str, Any]]] = Memo(
             lambda point: [*chain.from_iterable(self._by_tier[point])]
         )
-        # By point; asked so often that a method would cost more than the answer.
+        # By point; these are attributes because methods would be too slow for so many calls.
         self.tiers: Callable[[str], list[list[Any]]] = self._tiered.__getitem__
         self.flat: Callable[[str], list[Any]] = flat.__getitem__
         # Like ``flat``, with the names of the plugins.
@@ -231,7 +231,7 @@ class Chains:
         ]
 
     def all_of(self, point: str, form: type[P]) -> list[P] | None:
-        """The policies at a point, if all of them have this form; None when one has another."""
+        """The policies at a point, if all of them have this form; None: one has another form."""
         if point not in self._strong:
             functions = self.flat(point)
             strong = [function for function in functions if isinstance(function, form)]
@@ -268,14 +268,14 @@ class Votes:
         return _all(self._chains.flat("sub_job_ready"), sub_job)
 
     def tasks_missing(self, part: Job | SubJob) -> int:
-        """The least number of tasks to place before it can be ready: one, if no plugin knows."""
+        """The least number of tasks to place before it can be ready; 1 if no plugin knows."""
         point = "job_ready" if isinstance(part, Job) else "sub_job_ready"
         return _most_missing(self._chains.flat(point), part)
 
     def least_of(self, part: Job | SubJob) -> int:
         """The least number of tasks to place or pipeline before it can be ready or pipelined."""
         point = "job_pipelined" if isinstance(part, Job) else "sub_job_pipelined"
-        # A permission ends the vote after its tier: only the first one is sure to be asked.
+        # A permission ends the vote after its tier, so that only the first tier is sure to be called.
         first = next((tier for tier in self._chains.tiers(point) if tier), ())
         return min(_most_missing(first, part), self.tasks_missing(part))
 
@@ -311,9 +311,9 @@ class Votes:
         return _all(self._chains.flat("allocatable"), queue, task)
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
-        """How many tasks like this one are allowed one after the other, as far as plugins know.
+        """How many of ``count`` tasks like this one the queue may take, one after the other.
 
-        No more than one where a plugin only accepts one task at a time.
+        At most one if a plugin can only be called for one task at a time.
         """
         rules = self._chains.all_of("allocatable", AllocatableCount)
         if rules is None:
@@ -333,26 +333,24 @@ class Votes:
         return victims(self._chains.tiers("unified_evictable"), action, job, candidates)
 
     def victim_tasks(self, tasks: list[Task]) -> list[Task]:
-        """The union of what a tier names; the first tier that names anyone decides."""
+        """The union of the victims of the first tier that has any."""
         for tier in self._chains.tiers("victim_tasks"):
-            named: dict[str, Task] = {}
-            for function in tier:
-                named.update((task.uid, task) for task in function(tasks))
-            if named:
-                return list(named.values())
+            found = {task.uid: task for function in tier for task in function(tasks)}
+            if found:
+                return list(found.values())
         return []
 
 
-def _all(functions: list[Any], *question: Any) -> bool:
-    """Whether every function says yes; a plain loop is faster than a generator."""
+def _all(functions: list[Any], *arguments: Any) -> bool:
+    """Whether every function returns true; a plain loop is faster than a generator."""
     for function in functions:  # noqa: SIM110
-        if not function(*question):
+        if not function(*arguments):
             return False
     return True
 
 
 def _most_missing(rules: Iterable[Any], part: Job | SubJob) -> int:
-    """The most tasks that a rule says are missing: one at least."""
+    """The largest number of missing tasks that a rule returns, at least 1."""
     most = 1
     for rule in rules:
         if isinstance(rule, MissingTasks | MissingVote) and (missing := rule.missing(part)) > most:
@@ -361,31 +359,30 @@ def _most_missing(rules: Iterable[Any], part: Job | SubJob) -> int:
 
 
 def vote(tiers: list[list[Any]], subject: Any) -> bool:
-    """Combines votes: a rejection is final, a permission ends after its tier, no vote permits."""
+    """Combines votes: a rejection is final, a permission ends the vote after its tier, no vote permits."""
     for tier in tiers:
         permitted = False
         for function in tier:
-            answer = function(subject)
-            if answer < 0:
+            result = function(subject)
+            if result < 0:
                 return False
-            permitted = permitted or answer > 0
+            permitted = permitted or result > 0
         if permitted:
             return True
     return True
 
 
-def victims(tiers: list[list[Any]], *question: Any) -> list[Task]:
-    """The victims that the plugins of a tier agree on; the first tier with an answer decides.
+def victims(tiers: list[list[Any]], *arguments: Any) -> list[Task]:
+    """The victims that all plugins of a tier return, for the first tier with such victims.
 
-    An empty answer ends its tier without a result, and so does not keep the next tier from
-    deciding. An intersection that comes out empty is forgotten: the next plugin of the same tier
-    starts it again. Volcano does both.
+    As in Volcano, a plugin without victims ends its tier, so that the next tier decides; and if the
+    intersection becomes empty, the next plugin of the same tier starts a new one.
     """
     for tier in tiers:
         agreed: list[Task] | None = None
         for function in tier:
-            candidates, answer = function(*question)
-            if answer == ABSTAIN:
+            candidates, result = function(*arguments)
+            if result == ABSTAIN:
                 continue
             if not candidates:
                 agreed = None

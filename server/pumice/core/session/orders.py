@@ -1,8 +1,8 @@
-"""The orders of queues, jobs, sub-jobs, tasks and victims, and the priority queues that follow them.
+"""The orders of queues, jobs, sub-jobs, tasks and victims, and the priority queues that use them.
 
 Shares change as tasks are placed. So a priority queue whose items have no fixed key compares its items
-each time it is used. The order of equal and of changing items follows from the exact way the heap
-sifts, which is that of the reference.
+on every operation. The order of equal and of changing items depends on how the heap moves its items,
+which is the same as in Volcano.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Orders:
         broken = self._session.broken
         if broken and (left.id in broken) != (right.id in broken):
             return left.id in broken
-        answer = first_answer(self._chains.flat("job_order"), left, right)
-        if answer:
-            return answer < 0
+        result = first_result(self._chains.flat("job_order"), left, right)
+        if result:
+            return result < 0
         return (left.creation_time_ns, left.id) < (right.creation_time_ns, right.id)
 
     @property
     def has_job_keys(self) -> bool:
-        """Whether the order of jobs follows from a key of each."""
+        """Whether jobs are ordered by keys."""
         return self._keys("job_order") is not None
 
     def _keys(self, point: str) -> list[KeyOf] | None:
-        """The functions that give the keys of an order; None: a plugin only compares."""
+        """The functions that return the keys of an order; None: a plugin only compares."""
         orders = self._chains.all_of(point, SortKey)
         return None if orders is None else [order.key for order in orders]
 
@@ -86,9 +86,9 @@ class Orders:
         return key
 
     def sub_job_first(self, left: SubJob, right: SubJob) -> bool:
-        answer = first_answer(self._chains.flat("sub_job_order"), left, right)
-        if answer:
-            return answer < 0
+        result = first_result(self._chains.flat("sub_job_order"), left, right)
+        if result:
+            return result < 0
         return (left.match_index, left.id) < (right.match_index, right.id)
 
     def queue_first(self, left: Queue, right: Queue) -> bool:
@@ -96,27 +96,27 @@ class Orders:
             waiting = self._session.broken.values()
             if (left.name in waiting) != (right.name in waiting):
                 return left.name in waiting
-        answer = first_answer(self._chains.flat("queue_order"), left, right)
-        if answer:
-            return answer < 0
+        result = first_result(self._chains.flat("queue_order"), left, right)
+        if result:
+            return result < 0
         return (left.creation_time_ns, left.name) < (right.creation_time_ns, right.name)
 
     def victim_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
-        answer = first_answer(self._chains.flat("victim_queue_order"), left, right, preemptor)
-        return answer < 0 if answer else not self.queue_first(left, right)
+        result = first_result(self._chains.flat("victim_queue_order"), left, right, preemptor)
+        return result < 0 if result else not self.queue_first(left, right)
 
     def task_first(self, left: Task, right: Task) -> bool:
-        answer = first_answer(self._chains.flat("task_order"), left, right)
-        if answer:
-            return answer < 0
-        mine, other = left.pod_index, right.pod_index
-        if mine is not None and other is not None and mine != other:
-            return mine < other
+        result = first_result(self._chains.flat("task_order"), left, right)
+        if result:
+            return result < 0
+        index, other = left.pod_index, right.pod_index
+        if index is not None and other is not None and index != other:
+            return index < other
         return (left.pod.creation_time_ns, left.uid) < (right.pod.creation_time_ns, right.uid)
 
     @cached_property
     def has_task_keys(self) -> bool:
-        """Whether the order of tasks follows from each of them alone."""
+        """Whether tasks are ordered by keys."""
         return self._keys("task_order") is not None
 
     def task_key(self, *, indexed: bool) -> Callable[[Task], Key] | None:
@@ -136,9 +136,9 @@ class Orders:
         return key
 
     def _by_key(self, tasks: list[Task]) -> list[Task] | None:
-        """Tasks sorted by keys; None: a plugin only compares tasks, or they have no keys."""
+        """Tasks sorted by keys; None: a plugin only compares tasks, or only some names have a number."""
         keys, indexes = self._keys("task_order"), [task.pod_index for task in tasks]
-        # Numbers in names count between tasks that both have one: mixed tasks have no key.
+        # Numbers in names are compared if both tasks have one, so that mixed tasks have no key.
         if keys is None or indexes.count(None) not in (0, len(tasks)):
             return None
         columns = [[key(task) for task in tasks] for key in keys]
@@ -146,7 +146,7 @@ class Orders:
         return [entry[-1][-1] for entry in sorted(zip(*columns, indexes, names, strict=True))]
 
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks in the task order of this moment."""
+        """Tasks in their current order."""
         tasks = list(tasks)
         if len(tasks) == 1:
             return tasks
@@ -160,7 +160,7 @@ class Orders:
         return sorted(sorted(tasks, key=lambda t: t.order_key), key=cmp_to_key(compare))
 
     def waiting_tasks(self, ordered: Iterable[Task]) -> deque[Task]:
-        """Tasks that are in order; an order without keys may change while they are placed."""
+        """Tasks that are in order, as a queue; an order without keys may change with every placement."""
         return deque(ordered) if self.has_task_keys else LiveDeque(ordered, self.task_first)
 
     def victims(self, tasks: Iterable[Task], preemptor: Task) -> LiveHeap[Task]:
@@ -173,24 +173,24 @@ class Orders:
             if left.job_id == right.job_id or (left_job is None and right_job is None):
                 return not self.task_first(left, right)
             if left_job is None or right_job is None:
-                # A task whose job is gone comes first.
+                # A task whose job does not exist comes first.
                 return left_job is None
             if preemptor_job is not None and left_job.queue != right_job.queue:
                 return self.victim_queue_first(
                     queues[left_job.queue], queues[right_job.queue], queues[preemptor_job.queue]
                 )
-            answer = first_answer(self._chains.flat("job_order"), left_job, right_job)
-            return answer > 0 if answer else not self.task_first(left, right)
+            result = first_result(self._chains.flat("job_order"), left_job, right_job)
+            return result > 0 if result else not self.task_first(left, right)
 
         return LiveHeap(first, tasks)
 
 
-def first_answer(functions: list[Any], *items: object) -> int:
-    """The first answer that is not zero; 0 where all plugins call the items equal."""
+def first_result(functions: list[Any], *items: object) -> int:
+    """The first result that is not zero; 0: the items are equal for all plugins."""
     for function in functions:
-        answer: int = function(*items)
-        if answer:
-            return answer
+        result: int = function(*items)
+        if result:
+            return result
     return 0
 
 
@@ -205,7 +205,7 @@ class Heap(Protocol[T]):
 
 
 class KeyHeap(Generic[T]):
-    """A heap for items whose keys do not change while they are in it; no two keys may be equal."""
+    """A heap of items with fixed keys; no two keys may be equal."""
 
     __slots__ = ("_entries", "_key")
 
@@ -268,10 +268,10 @@ class LiveHeap(Generic[T]):
 
 
 class LiveDeque(deque[T]):
-    """Items in the layout of a LiveHeap; ``popleft`` pops the first one as from a heap."""
+    """A deque with the layout of a LiveHeap; ``popleft`` pops the first item as from a heap."""
 
     def __init__(self, items: Iterable[T], less: Callable[[T, T], bool]) -> None:
-        # Items in order have the layout of a heap.
+        # A sorted list has the layout of a heap.
         super().__init__(items)
         self._less = less
 

@@ -1,10 +1,10 @@
-"""What leaves a session: decisions on what was committed, events, waits and reservations."""
+"""The results of a session: decisions, events, waits, and reservations of pipelined tasks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 
-# Task, node, reason (empty for a bind), and the job that it is done for.
+# Task, node, reason (empty for a bind), and the job for which it is bound or evicted.
 _Order = tuple[Task, str, str, str]
+V = TypeVar("V")
 
 
 class Outbox:
@@ -43,7 +44,7 @@ class Outbox:
         self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
         self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
         self._devices: dict[str, SharedDevice] = {}
-        # The actions that have run, each with the number of orders by its end.
+        # The actions that have run, each with the number of orders at its end.
         self.made_by: list[tuple[str, int]] = []
 
     def action_ended(self, name: str) -> None:
@@ -55,36 +56,27 @@ class Outbox:
         victim_job = self._session.jobs.get(task.job_id)
         if victim_job is not None:
             self._session.record_event(victim_job, "Evict", message)
-        pod = task.pod
-        self._session.events.append(Event.about(pod, "Evict", message))
+        self._session.events.append(Event.about(task.pod, "Evict", message))
 
     def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:
         """Sets the volumes for the task's claims in its bind."""
-        if volumes:
-            self._volumes[task.uid] = volumes
-        else:
-            self._volumes.pop(task.uid, None)
+        _set_or_remove(self._volumes, task.uid, volumes)
 
     def attach_claims(self, task: Task, claims: tuple[ClaimChoice, ...]) -> None:
         """Sets the devices for the task's claims in its bind."""
-        if claims:
-            self._claims[task.uid] = claims
-        else:
-            self._claims.pop(task.uid, None)
+        _set_or_remove(self._claims, task.uid, claims)
 
     def attach_device(self, task: Task, device: SharedDevice | None) -> None:
-        """Sets the device for which the task's node is locked in its bind."""
-        if device is not None:
-            self._devices[task.uid] = device
-        else:
-            self._devices.pop(task.uid, None)
+        """Sets the device for which the bind of the task locks the node."""
+        _set_or_remove(self._devices, task.uid, device)
 
     def decisions(self) -> tuple[Decision, ...]:
         session = self._session
         sizes = Counter([for_job for _, _, _, for_job in self.orders])
         prefix = f"{session.id_prefix}{session.number}"
         gangs = {id_: _gang(prefix, session.jobs.get(id_), size) for id_, size in sizes.items()}
-        takes = bool(self._volumes or self._claims or self._devices)
+        volumes, claims, devices = self._volumes, self._claims, self._devices
+        has_attachments = bool(volumes or claims or devices)
         decisions: list[Decision] = []
         for number, (task, node, reason, for_job) in enumerate(self.orders):
             pod, uid, gang, id_ = task.pod, task.uid, gangs[for_job], f"{prefix}.{number}"
@@ -92,19 +84,19 @@ class Outbox:
             if reason:
                 job = task.job_id
                 decisions.append(Evict(id_, space, name, uid, node, reason, for_job, gang, job))
-            elif takes:
-                decisions.append(
-                    Bind(id_, space, name, uid, node, gang, added, *self._taken_by(uid))
-                )
+            elif has_attachments:
+                attached = (volumes.get(uid, ()), claims.get(uid, ()), devices.get(uid))
+                decisions.append(Bind(id_, space, name, uid, node, gang, added, *attached))
             else:
                 decisions.append(Bind(id_, space, name, uid, node, gang, added))
         return tuple(decisions)
 
-    def _taken_by(
-        self, uid: str
-    ) -> tuple[tuple[VolumeChoice, ...], tuple[ClaimChoice, ...], SharedDevice | None]:
-        """What a bind takes beside its node."""
-        return self._volumes.get(uid, ()), self._claims.get(uid, ()), self._devices.get(uid)
+
+def _set_or_remove(values: dict[str, V], key: str, value: V | None) -> None:
+    if value:
+        values[key] = value
+    else:
+        values.pop(key, None)
 
 
 def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
@@ -117,7 +109,7 @@ def _gang(prefix: str, job: Job | None, size: int) -> Gang | None:
 def events_of(session: Session, statuses: Iterable[StatusChange]) -> tuple[Event, ...]:
     """The events of a session.
 
-    A plugin records why it holds a job back in every session. Such an event is reported only
+    A plugin that rejects a job records an event in every session. Such an event is reported only
     together with a change of the job's status, so that neither the next session nor a restarted
     core repeats it.
     """

@@ -1,8 +1,8 @@
 """Strong forms of policies.
 
-A hook takes a function, or one of these. Each of these can be called like the function of its hook,
-so that a policy is stated once: the session uses the strong form where it saves work, and calls the
-policy like any other function elsewhere.
+A plugin registers a function at a hook, or one of these. Each of these can be called like the
+function of its hook, so that a policy is implemented once: the session uses the strong form where it
+saves work, and calls the policy like a function elsewhere.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ R_co = TypeVar("R_co", covariant=True)
 class SortKey(Generic[T]):
     """An order (``job_order``, ``queue_order`` …) as a key: the smaller key comes first.
 
-    The key of a queue or job may change only when its own tasks move, that of a task never. Items
-    are sorted once where every plugin gives a key, and compared again and again where one does not.
+    The key of a queue or job may change only when its own tasks move; the key of a task never
+    changes. Items are sorted once if every plugin gives a key; otherwise they are compared again for
+    every operation.
     """
 
     key: Callable[[T], Any]
 
     def __call__(self, left: T, right: T) -> int:
-        mine, other = self.key(left), self.key(right)
-        return int(mine > other) - int(mine < other)
+        one, other = self.key(left), self.key(right)
+        return int(one > other) - int(one < other)
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatableCount:
-    """``allocatable`` as a count: how many of so many tasks like this one the queue may take."""
+    """``allocatable`` as a count: how many of a number of tasks like this one the queue may take."""
 
     count: Callable[[Queue, Task, int], int]
 
@@ -54,9 +55,9 @@ class AllocatableCount:
 
 @dataclass(frozen=True, slots=True)
 class MissingTasks(Generic[T]):
-    """``job_ready`` or ``sub_job_ready`` as a number: 0 or less where the job is ready.
+    """``job_ready`` or ``sub_job_ready`` as the least number of further tasks that it needs.
 
-    Above 0, at least so many more tasks have to be placed before it can be ready.
+    The job is ready if the number is 0 or less.
     """
 
     missing: Callable[[T], int]
@@ -67,9 +68,9 @@ class MissingTasks(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MissingVote(Generic[T]):
-    """``job_pipelined`` or ``sub_job_pipelined`` as a number: a rejection where it is above 0.
+    """``job_pipelined`` or ``sub_job_pipelined`` as the least number of further tasks that it needs.
 
-    Above 0, at least so many more tasks have to be placed or pipelined.
+    The tasks may be placed or pipelined. The vote is a rejection if the number is above 0.
     """
 
     missing: Callable[[T], int]
@@ -78,25 +79,25 @@ class MissingVote(Generic[T]):
         return 1 if self.missing(subject) <= 0 else -1
 
 
-# Sub-jobs, each with what is placed before it.
+# Sub-jobs, each with the request of the tasks that are placed before it.
 Parts = Sequence[tuple[SubJob, Resources]]
 
 
 @dataclass(frozen=True, slots=True)
 class DomainScore:
-    """``hyper_node_order`` as a score that each HyperNode has alone, and a bonus among equals.
+    """``hyper_node_order`` as a score of each HyperNode alone, and a bonus among equals.
 
-    ``score`` gives the score of each of several HyperNodes for a sub-job, whatever the others. Where
-    several of the given HyperNodes share the best score, each of those gets its ``bonus`` on top.
-    The sum times ``factor`` counts. The search tries HyperNodes in the order of their scores, and
-    stops at the first that takes a job.
+    ``score`` returns the scores of several HyperNodes for a sub-job; the score of one does not depend
+    on the others. If several of the given HyperNodes have the best score, ``bonus`` is added to each
+    of them. The sum is multiplied by ``factor``. The search tries HyperNodes in the order of their
+    scores, and stops at the first that can take the job.
     """
 
     score: Callable[[SubJob, Sequence[str]], NDArray[np.float64]]
     bonus: Callable[[SubJob, str], float]
     factor: float
-    # The scores for several sub-jobs, by sub-job and HyperNode, if so much more were placed in each
-    # before; None: they are known after a placement only.
+    # The scores for several sub-jobs, by sub-job and HyperNode, if other tasks were placed there
+    # before; None: scores are only known after a placement.
     later: Callable[[Parts, Sequence[str]], NDArray[np.float64]] | None = None
 
     def alone(self, sub_job: SubJob, names: Sequence[str]) -> NDArray[np.float64]:
@@ -117,29 +118,29 @@ class DomainScore:
 class VictimRule:
     """``preemptable`` or ``reclaimable`` with a bound that is known without looking at a node.
 
-    A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
-    where ``mark(job) > limit(preemptor)``. The search skips nodes where that rules out too much; a
-    plugin with a function is called for every node. A plugin with a rule never abstains. It depends
-    on nothing of the preemptor but its job, spec, task priority, preemptability and zone, and on
-    nothing of a job that holds nothing but its queue and priority.
+    A task of a job can be a victim for a preemptor (or reclaimer) of another job only if
+    ``mark(job) > limit(preemptor)``. The search skips nodes where too few tasks can be victims; a
+    plugin without a rule is called for every node. A plugin with a rule never abstains. Its result
+    depends only on the job, spec, task priority, preemptability and zone of the preemptor, and for a
+    job that holds nothing only on the job's queue and priority.
     """
 
     victims: Callable[[Task, list[Task]], tuple[list[Task], int]]
-    # Asked again when a task of the job was moved. ``by_queue``: it is the same for all jobs of a
-    # queue, and asked again when any task of the queue was moved.
+    # Called again when a task of the job was moved. ``by_queue``: the mark is the same for all jobs
+    # of a queue, and computed again when any task of the queue was moved.
     mark: Callable[[Job], float] = lambda _job: 1
     limit: Callable[[Task], float] = lambda _preemptor: 0
     by_queue: bool = False
     # The first candidate of every job within the bound is always among the victims.
     keeps_first: bool = False
-    # Of one job, no more than ``mark(job) - limit(preemptor)`` are ever among them.
+    # At most ``mark(job) - limit(preemptor)`` tasks of a job are among the victims.
     counts: bool = False
 
     def __call__(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         return self.victims(preemptor, candidates)
 
 
-# What the hooks of these points take.
+# What can be registered at these hooks.
 Order = Callable[[T, T], int] | SortKey[T]
 Readiness = Callable[[T], bool] | MissingTasks[T]
 PipelineVote = Callable[[T], int] | MissingVote[T]
@@ -148,17 +149,17 @@ DomainOrder = Callable[[SubJob, dict[str, NDArray[np.intp]]], dict[str, float]] 
 
 @dataclass(frozen=True, slots=True)
 class ClassRule(Generic[R_co]):
-    """``class_predicate`` or ``class_score`` with a validity of its own.
+    """``class_predicate`` or ``class_score`` with a version.
 
-    The answer covers all nodes. It is kept, over sessions too, as long as ``version`` and
-    ``version_of``, which is asked for the class, return equal values at the beginning of a session
-    and no node comes or goes; that of a plain function is kept until any node object changes.
-    ``facet`` says what the answer depends on beside the class, for example the queue of the task's
-    job: tasks of a class whose facets differ have views of their own.
+    The result covers all nodes. It stays valid over sessions as long as ``version`` and ``version_of``
+    return equal values at the beginning of a session, and no node is added or removed; the result of
+    a plain function stays valid until any node object changes. ``facet`` returns what the result
+    depends on beside the class, for example the queue of the task's job: tasks of a class whose
+    facets differ have separate views.
     """
 
     answer: Callable[[TaskClass, Hashable], R_co]
-    # By default, the answer does not change.
+    # By default, the result does not change.
     version: Callable[[], Hashable] = lambda: None
     facet: Callable[[Task], Hashable] | None = None
     version_of: Callable[[TaskClass], Hashable] | None = None
@@ -171,10 +172,10 @@ class ClassRule(Generic[R_co]):
 class StateRule(Generic[R_co]):
     """``row_predicate`` or ``row_score`` that also depends on a state that a plugin keeps.
 
-    Rows with equal amounts and an equal state have equal results for a class. ``rows.ahead`` says
-    how many more tasks of the class count as placed on each row. A class that the rule does not
-    concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``; where it is None,
-    the kernel computes the rows.
+    Rows with equal amounts and an equal state have equal results for a class. ``rows.ahead`` is the
+    number of further tasks of the class that count as placed on each row. A class that the rule does
+    not concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``; if it is None,
+    the kernel can compute the rows.
     """
 
     # The class, the facet and the rows.
@@ -182,8 +183,8 @@ class StateRule(Generic[R_co]):
     concerns: Callable[[TaskClass], bool]
     # The states of rows as numbers, from 0.
     numbers: Callable[[NDArray[np.intp]], NDArray[np.intp]]
-    # The scores of a class with no, one, two … more tasks in a state, as far as the state takes
-    # them and up to a number. At ``row_predicate`` only their number counts.
+    # The scores of a class in a state with 0, 1, 2 … further tasks, as many as fit and up to a
+    # number. At ``row_predicate`` only the number of scores is used.
     steps: Callable[[TaskClass, int, int], tuple[float, ...]]
     facet: Callable[[Task], Hashable] | None = None
 
@@ -197,7 +198,7 @@ def concerns(rule: object, class_: TaskClass) -> bool:
 
 
 class RowTerm(Protocol[R_co]):
-    """What a row hook computes for one class, as a value with numbers in it."""
+    """The computation of a row hook for one class, as a value that contains its numbers."""
 
     def evaluate(self, rows: NodeRows) -> R_co: ...
 
@@ -206,9 +207,9 @@ class RowTerm(Protocol[R_co]):
 class RowTerms(Generic[R_co]):
     """A row hook as a term of each class.
 
-    NumPy evaluates the term itself, and the kernel runs those that it knows (``KERNEL_TERMS``) from
-    the same numbers, so that both compute the same. At ``row_score`` a term may also depend on a
-    ``facet`` of the task, as in ``ClassRule``: then ``of_facet`` gives the term.
+    The term evaluates itself with NumPy. The kernel evaluates the terms that it supports
+    (``KERNEL_TERMS``) from the same numbers, with the same results. At ``row_score`` a term may also
+    depend on a ``facet`` of the task, as in ``ClassRule``: then ``of_facet`` returns the term.
     """
 
     term: Callable[[TaskClass], RowTerm[R_co]]
@@ -227,11 +228,11 @@ class RowTerms(Generic[R_co]):
 class PlainRule:
     """``is_plain`` for whole classes.
 
-    ``of_class`` is valid for the whole session. True: the plugin's task hooks have no effect on any
-    task of the class, and each passes its pre-predicate. False: they have an effect on each. None:
-    ``of_task`` is called for every task. ``prepare`` does what ``of_task`` and the pre-predicate do,
-    for tasks of one class in their order, up to the first that fails. It returns how many tasks come
-    before that one.
+    The result of ``of_class`` is valid for the whole session. True: the plugin's task hooks have no
+    effect on any task of the class, and each passes its pre-predicate. False: they have an effect on
+    each. None: ``of_task`` is called for every task. ``prepare`` does the same as ``of_task`` and the
+    pre-predicate for tasks of one class in their order, up to the first that fails, and returns the
+    number of tasks before that one.
     """
 
     of_class: Callable[[TaskClass], bool | None]
@@ -245,15 +246,15 @@ class PlainRule:
 
 @dataclass(frozen=True, slots=True)
 class CandidateTerms:
-    """``task_batch_score`` as terms: tasks that get the same term objects are scored alike.
+    """``task_batch_score`` as terms: tasks with the same term objects have the same scores.
 
-    Tasks of one class and job with equal labels and one controller get the same. Several of them
-    are placed at once where the kernel supports all terms of the task. A plugin with terms needs no
+    Tasks of one class and job with equal labels and one controller must get the same terms. Several
+    of them are placed at once if the kernel supports all their terms. A plugin with terms needs no
     ``is_plain``: a task without terms is plain.
     """
 
     terms: Callable[[Task], tuple[CandidateTerm, ...]]
-    # Whether all tasks of a class have no terms; None: that depends on the task.
+    # Whether no task of a class has terms; None: that depends on the task.
     of_class: Callable[[TaskClass], bool | None]
 
     def of_task(self, task: Task) -> bool:

@@ -1,4 +1,4 @@
-"""Shares and amounts of queues during a session."""
+"""What queues hold, deserve and may hold during a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ UNLIMITED = math.inf
 class QueueAccount:
     """What a queue holds, requests and deserves, and its share."""
 
-    def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
+    def __init__(
+        self, queue: Queue, contribution: Contribution | None, real_capability: Resources
+    ) -> None:
         contribution = contribution or Contribution.of_queue()
         self.queue = queue
         self.name = queue.name
@@ -34,13 +36,13 @@ class QueueAccount:
         self.elastic = contribution.elastic
         self.guarantee = Resources.of(queue.guarantee)
         self.deserved = Resources()
-        # No more than this, whatever the others leave over.
-        self.real_capability = ceiling
+        # The capability, without resources that are guaranteed to other queues.
+        self.real_capability = real_capability
         self._share: float | None = None
 
     @property
     def share(self) -> float:
-        """The dominant share of what it holds in what it deserves."""
+        """The dominant share of its allocated resources in its deserved resources."""
         if self._share is None:
             self._share = self.share_now()
         return self._share
@@ -63,20 +65,20 @@ class QueueAccount:
         return True
 
     def change(self, request: Resources, count: int) -> None:
-        """So many tasks with the request were placed; -1: one was removed."""
+        """Counts ``count`` placed tasks with this request; -1: one removed task."""
         self.allocated.change(request, count)
         self._share = None
 
-    def names_over_ceiling(self, minimum: Resources) -> list[str]:
-        """The resources in which a job with this minimum would exceed the limit.
+    def names_above_capability(self, minimum: Resources) -> list[str]:
+        """The resources of which the queue would exceed its capability with a job of this minimum.
 
-        What jobs hold above their minima does not count: it could be taken back.
+        Resources that jobs hold above their minima do not count, because they can be reclaimed.
         """
-        wanted = minimum.clone().add(self.allocated).add(self.inqueue).subtract(self.elastic)
-        return wanted.names_above_for(self.real_capability, minimum)
+        future = minimum.clone().add(self.allocated).add(self.inqueue).subtract(self.elastic)
+        return future.names_above_for(self.real_capability, minimum)
 
 
-class Ceilings:
+class RealCapabilities:
     """The upper limits of queues without a hierarchy."""
 
     def __init__(self, total: Resources, queues: Iterable[Queue]) -> None:
@@ -86,40 +88,40 @@ class Ceilings:
         self._unguaranteed = total.surplus_over(guaranteed)
 
     def of(self, queue: Queue) -> Resources:
-        """What is guaranteed to nobody else, within the queue's capability."""
-        ceiling = self._unguaranteed.clone().add(Resources.of(queue.guarantee))
+        """The queue's capability, without resources that are guaranteed to other queues."""
+        result = self._unguaranteed.clone().add(Resources.of(queue.guarantee))
         if queue.capability:
-            # Cpu and memory that it does not name have no limit.
+            # Cpu and memory that the capability does not name have no limit.
             capability = inherit(Resources.of(queue.capability), Resources(UNLIMITED, UNLIMITED))
-            ceiling.lower_to(capability, missing_is_zero=False)
-        return ceiling
+            result.lower_to(capability, missing_is_zero=False)
+        return result
 
 
-def inherit(capability: Resources, above: Resources) -> Resources:
-    """A capability inherits what it does not name from the one above it."""
+def inherit(capability: Resources, parent: Resources) -> Resources:
+    """Adds resources that a capability does not name, with the limits of the parent's capability."""
     if capability.milli_cpu <= 0:
-        capability.milli_cpu = above.milli_cpu
+        capability.milli_cpu = parent.milli_cpu
     if capability.memory <= 0:
-        capability.memory = above.memory
-    for name, amount in above.scalars.items():
+        capability.memory = parent.memory
+    for name, amount in parent.scalars.items():
         capability.scalars.setdefault(name, amount)
     return capability
 
 
 A = TypeVar("A", bound=QueueAccount)
-# What a queue holds, or would hold.
+# Returns what a queue holds, or would hold in a simulation.
 Held = Callable[[QueueAccount], Resources]
 
 
 def flat_accounts(session: Session, make: type[A]) -> dict[str, A]:
     """Accounts of the queues that have jobs, without a hierarchy."""
-    ceilings = Ceilings(session.total, session.queues.values())
+    capabilities = RealCapabilities(session.total, session.queues.values())
     found = [(session.queues[name], session.totals.of(name)) for name in session.totals.queues()]
-    return {queue.name: make(queue, held, ceilings.of(queue)) for queue, held in found}
+    return {queue.name: make(queue, held, capabilities.of(queue)) for queue, held in found}
 
 
 def request_of(tasks: Iterable[Task]) -> Resources:
-    """What some tasks ask for together."""
+    """The sum of the requests of some tasks."""
     total = Resources()
     for task in tasks:
         total.add(task.request)
@@ -169,7 +171,7 @@ class QueueAccounts(Generic[A]):
         return count
 
     def has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
-        """Whether the queue and all above it may take the task, on top of what they hold."""
+        """Whether the queue and its ancestors may take the task beside what they hold."""
         account = self._by_queue.get(queue.name)
         if account is None or not account.takes_jobs:
             return False
@@ -178,29 +180,24 @@ class QueueAccounts(Generic[A]):
     # Admission.
 
     def enqueueable(self, job: Job) -> int:
-        """Rejects a job whose queue is not open, or whose minimum would exceed a ceiling."""
+        """Rejects a job if its queue is not open, or if its minimum exceeds a queue's capability."""
         account = self.of_open(self._session.queue_of(job))
-        if account is not None:
-            return self.vote(job, account)
-        reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, subjects=(job.queue,))
-        self._session.explain(job, reason)
-        return REJECT
-
-    def vote(self, job: Job, account: QueueAccount) -> int:
-        """Rejects a job whose minimum would exceed the ceiling of a queue, and says why."""
-        minimum = job.min_resources
-        if minimum is None:
-            return PERMIT
-        for level in account.lineage:
-            above = level.names_over_ceiling(minimum)
-            if above:
-                return self.reject(job, above)
+        if account is None:
+            reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, subjects=(job.queue,))
+            self._session.explain(job, reason)
+            return REJECT
+        if job.min_resources is not None:
+            for level in account.lineage:
+                if insufficient := level.names_above_capability(job.min_resources):
+                    return self.reject(job, insufficient)
         return PERMIT
 
-    def reject(self, job: Job, above: Sequence[str], *limits: QueueLimit) -> int:
-        session, names = self._session, ", ".join(f"insufficient {name}" for name in above)
-        session.record_event(job, "Unschedulable", f"queue resource quota insufficient: {names}")
-        reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, subjects=tuple(above), limits=limits)
+    def reject(self, job: Job, insufficient: Sequence[str], *limits: QueueLimit) -> int:
+        """Rejects a job because the queue has too little of some resources."""
+        session, names = self._session, tuple(insufficient)
+        text = ", ".join(f"insufficient {name}" for name in names)
+        session.record_event(job, "Unschedulable", f"queue resource quota insufficient: {text}")
+        reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, subjects=names, limits=limits)
         session.explain(job, reason)
         return REJECT
 
@@ -208,16 +205,16 @@ class QueueAccounts(Generic[A]):
         """Counts the minimum of a job that was admitted."""
         account = self._by_queue.get(job.queue)
         if account is not None and job.min_resources is not None:
-            promised = job.without_gated(job.min_resources)
+            minimum = job.without_gated(job.min_resources)
             for level in account.lineage:
-                level.inqueue.add(promised)
+                level.inqueue.add(minimum)
 
 
 class QueueSimulation(Simulation):
-    """What queues would hold without some tasks; whether they are open is not asked again.
+    """What queues would hold without some tasks; whether a queue is open has no effect.
 
-    ``accounts_of`` gives the queues that a task counts in, and ``has_room`` says whether a queue
-    may take a task.
+    ``accounts_of`` returns the queues that a task counts in, and ``has_room`` whether a queue may
+    take a task.
     """
 
     def __init__(

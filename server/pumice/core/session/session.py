@@ -1,7 +1,7 @@
-"""One scheduling cycle over the cache: what actions and plugins may see, ask and change.
+"""One scheduling cycle over the cache.
 
-A session changes the cache in place. It remembers where every task was. When it ends, it restores
-all that was not committed.
+A session changes the cache in place, and records the state of each task that it moves. When the
+session ends, all changes that were not committed are undone.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ S = TypeVar("S")
 
 
 class Session:
-    """What actions and plugins may read, ask and change in one cycle."""
+    """What actions and plugins may read, call and change in one cycle."""
 
-    # A plugin allocates resource claims; else pods that have some are not placed.
+    # Whether a plugin allocates resource claims; otherwise pods with claims are not placed.
     allocates_claims = False
 
     def __init__(
@@ -70,7 +70,7 @@ class Session:
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
         self.queues: dict[str, Queue] = cache.session_queues()
         self.jobs: dict[str, Job] = cache.jobs.members(self.queues)
-        # Most jobs of a large cluster just run, and cost a session nothing.
+        # Without jobs whose tasks all run, which are most jobs of a large cluster.
         self.unsettled_jobs = cache.jobs.unsettled()
         self.waiting = WaitingJobs(cache.jobs.unschedulable, cache.jobs.inadmissible)
         self.total, self.totals = cache.session_total(), cache.jobs.totals
@@ -89,11 +89,11 @@ class Session:
         self.queue_fault = ""
         # By job: the new conditions of its PodGroup, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
-        # Counts of work; and by plugin a time that is kept over sessions.
+        # Counters of work; and by plugin a time that is kept over sessions.
         self.work, self.kept_times = Counter[str](), dict[str, int]()
-        # Broken gangs that had no turn yet in this session, and their queues: they come first.
+        # Broken gangs that were not visited yet in this session, and their queues: they come first.
         self.broken: dict[str, str] = {}
-        # What queues have and may have, from the plugin that divides the cluster among them.
+        # By queue, from the plugin that divides the cluster; explanations and lists of queues use it.
         self.accounts: dict[str, QueueAccount] = {}
         # The prefix makes the ids of sessions and decisions unique over engines.
         self.id_prefix, self.timings = "", Timings()
@@ -103,7 +103,7 @@ class Session:
 
     @property
     def id(self) -> str:
-        """Names this session in conditions; unique over restarts."""
+        """The id of this session in conditions; unique over restarts."""
         return f"{self.id_prefix}session-{self.number}"
 
     # Bookkeeping.
@@ -120,16 +120,16 @@ class Session:
         """Records an event on the job's PodGroup."""
         group = job.group
         if group is None:
-            whose = (job.namespace, job.name, "")
+            owner = (job.namespace, job.name, "")
         else:
-            whose = (group.namespace, group.name, group.uid)
-        self.events.append(Event("PodGroup", *whose, warning, reason, message))
+            owner = (group.namespace, group.name, group.uid)
+        self.events.append(Event("PodGroup", *owner, warning, reason, message))
 
     def annotate(self, task: Task, annotations: Mapping[str, str]) -> None:
-        """Adds annotations to the bind of a task that is being placed, as handlers may.
+        """Adds annotations to the bind of a task; only a handler may call it while a task is placed.
 
-        They are undone with the placement. Once the task is bound, ``task.annotations`` has them
-        before the cluster confirms them.
+        The annotations are removed if the placement is undone. Once the task is bound,
+        ``task.annotations`` has them even before the cluster confirms them.
         """
         merged = {**dict(task.bind_annotations), **annotations}
         task.bind_annotations = tuple(sorted(merged.items()))
@@ -138,9 +138,9 @@ class Session:
             self.table.touch(row)
 
     def lift_gate(self, task: Task) -> None:
-        """Lifts Volcano's gate of a task that its queue may take, where that is switched on.
+        """Lifts Volcano's gate of a task that its queue may take, if the feature gate is on.
 
-        The queue's decision holds whatever becomes of the gang, as in Volcano.
+        As in Volcano, the gate is lifted even if the gang is not placed.
         """
         if (
             QUEUE_ADMISSION in self.cache.settings.feature_gates
@@ -152,25 +152,25 @@ class Session:
     def node_states(
         self, plugin: str, make: Callable[[NodeEntry], S], basis: object = None
     ) -> NodeStates[S]:
-        """What a plugin keeps about each node; ``make`` computes it from a node and its tasks.
+        """The states of nodes that a plugin keeps; ``make`` computes one from a node and its tasks.
 
-        With another basis than in the last session, all of it is computed again.
+        If the basis differs from that of the last session, all states are computed again.
         """
         return self.cache.node_states.of(plugin, make, basis)
 
     def data(self, plugin: str) -> PluginData:
-        """The data that the adapter has brought for a plugin."""
+        """The data that the adapter has reported for a plugin."""
         return self.cache.plugin_data.of(plugin)
 
     def last_time(self, plugin: str) -> int | None:
-        """The time that a plugin has kept, in this session or an earlier one; None: none."""
+        """The time that a plugin stored with ``keep_time``; None: it stored none."""
         return self.kept_times.get(plugin, self.cache.plugin_times.get(plugin))
 
     def keep_time(self, plugin: str, time_ns: int) -> None:
-        """Keeps a time for a plugin over sessions; it counts when the session has ended well."""
+        """Stores a time for a plugin over sessions; it is dropped if the session fails."""
         self.kept_times[plugin] = time_ns
 
-    # Questions that actions ask again and again.
+    # Jobs and queues.
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions
@@ -187,7 +187,7 @@ class Session:
     def schedulable_jobs(self) -> list[Job]:
         """Admitted jobs in the order of their ids.
 
-        A pending one is admitted where no enqueue action would ever do it.
+        Without the action enqueue, pending jobs are admitted here.
         """
         admits = not self.runs_action("enqueue")
         jobs = []

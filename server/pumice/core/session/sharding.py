@@ -15,9 +15,9 @@ from pumice.core.model.status import TaskStatus
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-# The text is Volcano's.
+# Volcano's text.
 NOT_IN_SHARD = "node isn't in scheduler node shard"
-# The plugin that every session with hard sharding has.
+# The plugin of every session with hard sharding.
 NODE_SHARD = "node-shard"
 
 
@@ -34,13 +34,13 @@ class SessionShard:
         self._mode = cache.settings.sharding_mode
         self._rows: Mask | None = None
         self._own = cache.shard_claims.own
-        # Nodes of the shard are tried first, and others after them.
+        # Whether nodes of the shard are tried first, and others after them.
         self.is_soft = self._mode is ShardingMode.SOFT
         if self._mode is ShardingMode.NONE:
             return
         self._rows = np.zeros(len(session.table), dtype=np.bool_)
         if self._own is None:
-            # Without a NodeShard of its own, no node belongs to the scheduler, as in Volcano.
+            # As in Volcano, a scheduler without a NodeShard has no nodes.
             return
         busy = {
             assumed.node_name
@@ -53,7 +53,7 @@ class SessionShard:
 
     @property
     def refused(self) -> Mask | None:
-        """The nodes that hard sharding refuses; None: none."""
+        """The nodes that hard sharding refuses; None: it refuses no node."""
         if self._rows is None or self._mode is not ShardingMode.HARD:
             return None
         return ~self._rows
@@ -69,7 +69,7 @@ class SessionShard:
         return next((group for group in self.groups(nodes) if group.any()), nodes)
 
     def status_changes(self) -> list[NodeShardStatusChanged]:
-        """The status of the NodeShard where it differs from what the cluster holds."""
+        """The status of the NodeShard, if it differs from the stored one."""
         own = self._own
         if self._rows is None or own is None:
             return []

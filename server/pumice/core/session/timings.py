@@ -15,13 +15,13 @@ Stopwatch = Callable[[], int]
 
 
 class Timings:
-    """Adds up time by action and plugin. The time of a nested call counts for its plugin only."""
+    """Sums of time by action and plugin; the time of a nested call only counts for its own plugin."""
 
     def __init__(self, stopwatch: Stopwatch | None = None) -> None:
-        """Without a stopwatch nothing is measured."""
+        """Nothing is measured without a stopwatch."""
         self._stopwatch = stopwatch
-        # (action, plugin) -> [nanoseconds, calls]. Without a plugin: the action with all plugins
-        # that it called.
+        # (action, plugin) -> [nanoseconds, calls]. An empty plugin: the action with all plugins that
+        # it called.
         self._spent: dict[tuple[str, str], list[int]] = {}
         # The action that is being measured, and since when.
         self._action, self._began_ns = "", 0
@@ -29,11 +29,11 @@ class Timings:
         self._nested_ns = 0
 
     def reset(self) -> None:
-        """A session begins."""
+        """Starts a session."""
         self._spent, self._action, self._nested_ns = {}, "", 0
 
     def action(self, name: str) -> Timings:
-        """Enter it to measure an action; plugins that are called meanwhile are listed under it."""
+        """A context manager that measures an action, with the plugins that it calls."""
         self._action = name
         return self
 

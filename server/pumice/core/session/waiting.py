@@ -1,8 +1,8 @@
 """Skips waiting jobs, group by group: unschedulable jobs, and jobs that are not admitted.
 
-A visit to such a job changes nothing but its reasons. So the cause for which the jobs of a group
-wait is computed once, when the turn of the first one comes. If it differs from that of the last
-session, the jobs of the group are activated and visited.
+A visit to such a job changes only its reasons. So the cause for which the jobs of a group wait is
+computed once, when the first job of the group would be visited. If the cause differs from that of the
+last session, the jobs of the group are activated and visited.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pumice.core.session.policies import AllocatableCount, VictimRule
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-# Actions that do no more with a waiting job than allocate does.
+# Actions that do not change a waiting job.
 _SKIPPING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
-# Actions that evict for waiting jobs, and the hook that names possible victims.
+# Actions that evict for waiting jobs, and the hooks that select victims.
 _GANG_VICTIMS = "unified_evictable"
 _EVICTING_ACTIONS = {
     "preempt": "preemptable",
@@ -38,7 +38,7 @@ _EVICTING_ACTIONS = {
     "gangreclaim": _GANG_VICTIMS,
 }
 _OVERUSED, _NOT_ENQUEUED = ReasonCode.QUEUE_OVERUSED, ReasonCode.NOT_ENQUEUED
-# The points whose results must last, for unschedulable jobs and for jobs that are not admitted.
+# The points whose results must stay valid, for unschedulable jobs and for jobs that are not admitted.
 _LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order", "queue_order")
 _ADMISSION_POINTS = ("job_enqueueable", "job_order")
 
@@ -53,19 +53,19 @@ class WaitingJobs:
     # Whether jobs may join these groups at the end of the session.
     may_skip_unschedulable: bool = False
     may_skip_inadmissible: bool = False
-    # A third-party plugin has a ``close`` function, which may read any job.
+    # Whether a third-party plugin has a ``close`` function, which may read any job.
     is_watched: bool = False
     # Jobs that allocate found unschedulable, with the keys by which they were ordered.
     found_unschedulable: dict[str, tuple[Job, Key]] = field(default_factory=dict)
-    # Jobs that enqueue did not admit, with such keys and the reasons.
+    # Jobs that enqueue did not admit, with their keys and reasons.
     not_admitted: dict[str, tuple[Job, Key, tuple[Reason, ...]]] = field(default_factory=dict)
 
 
 def _is_predictable(session: Session, points: Iterable[str], once: Iterable[str]) -> bool:
     """Whether the reasons of waiting jobs stay valid in later sessions.
 
-    That requires plugins whose results at these points depend on the job alone, an order of jobs by
-    keys, and actions that do not change such a job; the actions ``once`` must run exactly once.
+    The results of plugins at these points must depend on the job alone, jobs must be ordered by keys,
+    actions must not change such a job, and the actions ``once`` must run exactly once.
     """
     actions, lasts = session.configuration.actions, session.hooks.lasts
     if not session.is_whole or session.waiting.is_watched or session.queue_fault:
@@ -79,15 +79,16 @@ def _is_predictable(session: Session, points: Iterable[str], once: Iterable[str]
 
 
 def _may_skip_unschedulable(session: Session) -> bool:
-    """Whether unschedulable jobs may be skipped; queues are asked again each time."""
+    """Whether unschedulable jobs may be skipped; limits of queues are checked again each time."""
     chains = session.chains
     evicting = [name for name in session.configuration.actions if name in _EVICTING_ACTIONS]
-    asked = {_EVICTING_ACTIONS[name] for name in evicting}
-    if any(chains.all_of(point, VictimRule) is None for point in asked - {_GANG_VICTIMS}):
+    victim_points = {_EVICTING_ACTIONS[name] for name in evicting}
+    if any(chains.all_of(point, VictimRule) is None for point in victim_points - {_GANG_VICTIMS}):
         return False
     if not session.orders.has_task_keys or chains.all_of("allocatable", AllocatableCount) is None:
         return False
-    points = [*_LASTING_POINTS, *(["job_starving"] if evicting else []), *asked & {_GANG_VICTIMS}]
+    points = [*_LASTING_POINTS, *victim_points & {_GANG_VICTIMS}]
+    points += ["job_starving"] if evicting else []
     return _is_predictable(session, points, ("allocate", *evicting))
 
 
@@ -105,7 +106,7 @@ def unschedulable_groups(session: Session) -> list[WaitingGroup]:
 
 
 class _GroupCursor:
-    """A waiting group, and how many of its jobs had their turn in this session."""
+    """A waiting group, and the number of its jobs that were visited or skipped in this session."""
 
     __slots__ = ("_done", "_order", "group")
 
@@ -116,11 +117,11 @@ class _GroupCursor:
 
     @property
     def next_key(self) -> Key | None:
-        """The key of the job whose turn comes next; None: all had their turn."""
+        """The key of the next job; None: there is none left."""
         return self._order[self._done][0] if self._done < len(self._order) else None
 
     def before(self, limit: Key | None) -> list[Job]:
-        """The jobs whose turn comes before a key, or all that are left without one."""
+        """The next jobs whose keys are below the limit, or all jobs that are left without a limit."""
         order, start = self._order, self._done
         if start == len(order):
             return []
@@ -145,7 +146,7 @@ class SkippedJobs(ABC):
         return self._cursors
 
     def activate_before(self, queue: Queue, next_key: Key | None) -> list[Job]:
-        """Activates the jobs whose turn comes before the key and that can no longer be skipped."""
+        """Activates the jobs before the key that can no longer be skipped."""
         jobs: list[Job] = []
         limit, skipped = next_key, []
         for cursor in self._cursors.get(queue.name, ()):
@@ -157,7 +158,7 @@ class SkippedJobs(ABC):
                 continue
             limit = first if limit is None else min(limit, first)
             jobs += self._activate(cursor.before(next_key))
-        # A visit to an activated job may change the causes of those after it.
+        # A visit to an activated job may change the causes of the jobs after it.
         for cursor in skipped:
             cursor.before(limit)
         return jobs
@@ -178,16 +179,15 @@ class UnschedulableJobs(SkippedJobs):
         super().__init__(session, unschedulable_groups(session))
 
     def of_overused(self, queue: Queue) -> list[Job]:
-        """Activates the jobs of an overused queue that had no turn yet and waited for another cause."""
+        """Activates the remaining jobs of an overused queue that waited for another cause."""
         jobs: list[Job] = []
         for cursor in self._cursors.pop(queue.name, ()):
-            left = cursor.before(None)
             if cursor.group.cause is not _OVERUSED:
-                jobs += self._activate(left)
+                jobs += self._activate(cursor.before(None))
         return jobs
 
     def _activate(self, jobs: list[Job]) -> list[Job]:
-        """The same; jobs keep the reasons that actions before allocate gave in the last session."""
+        """The same; jobs keep the reasons of actions before allocate from the last session."""
         session, unschedulable = self._session, self._session.waiting.unschedulable
         actions = session.configuration.actions
         done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
@@ -201,7 +201,7 @@ class UnschedulableJobs(SkippedJobs):
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
-        """Whether the class of the first tasks says for each of them where it can go."""
+        """Whether the first task of each job of the group is filtered by its class."""
         session, first = self._session, group.first
         if session.plain.is_class_filtered(first.class_) and not session.views.facet_rules(
             first.class_
@@ -223,10 +223,10 @@ class UnschedulableJobs(SkippedJobs):
 
 
 class InadmissibleJobs(SkippedJobs):
-    """The jobs that enqueue may skip: it does not admit them.
+    """The jobs that enqueue may skip, because it does not admit them.
 
-    Jobs of one queue and namespace with equal minima are refused for the same reasons. While
-    nothing is admitted, the result for one of them is that for all.
+    Jobs of one queue and namespace with equal minima are rejected for the same reasons. Until a job is
+    admitted, the result for one of them is the result for all.
     """
 
     def __init__(self, session: Session) -> None:
@@ -239,18 +239,18 @@ class InadmissibleJobs(SkippedJobs):
     def _still_waits(self, _queue: Queue, group: WaitingGroup) -> bool:
         job = group.in_order()[0][1]
         reasons = self._session.waiting.inadmissible.waits[job.id].reasons
-        return self._refusal_of(job) == [r for r in reasons if r.code is not _NOT_ENQUEUED]
+        return self._why_not_admitted(job) == [r for r in reasons if r.code is not _NOT_ENQUEUED]
 
-    def _refusal_of(self, job: Job) -> list[Reason] | None:
-        """The reasons for which the job would not be admitted; None: it would be."""
+    def _why_not_admitted(self, job: Job) -> list[Reason] | None:
+        """Why the job would not be admitted; None: it would be. Reasons and events are not kept."""
         session = self._session
-        events, reasons = len(session.events), session.reasons.pop(job.id, None)
+        events, before = len(session.events), session.reasons.pop(job.id, None)
         is_enqueueable = session.votes.is_enqueueable(job)
-        said = session.reasons.pop(job.id, [])
-        if reasons is not None:
-            session.reasons[job.id] = reasons
+        reasons = session.reasons.pop(job.id, [])
+        if before is not None:
+            session.reasons[job.id] = before
         del session.events[events:]
-        return None if is_enqueueable else said
+        return None if is_enqueueable else reasons
 
     def _activate(self, jobs: list[Job]) -> list[Job]:
         for job in jobs:
@@ -259,7 +259,7 @@ class InadmissibleJobs(SkippedJobs):
 
 
 def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
-    """Remembers, at the end of a session, the waiting jobs that the next session may skip."""
+    """Records, at the end of a session, the waiting jobs that the next session may skip."""
     waiting = session.waiting
     if not waiting.may_skip_unschedulable:
         waiting.found_unschedulable.clear()
@@ -276,7 +276,7 @@ def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
 
 
 def _has_nothing_new(job: Job) -> bool:
-    """Whether a job holds nothing, and this session has reported all that there is about it."""
+    """Whether a job holds nothing, and its status was written since it last changed."""
     index = job.index
     return job.closed_version == job.version and len(index.pending) == len(index)
 
@@ -286,11 +286,11 @@ def _remember_inadmissible(session: Session, wait: Wait) -> None:
     group = job.group
     if group is None or wait.reasons != reasons or not _has_nothing_new(job):
         return
-    # None where the session had moved some of its tasks.
+    # None if the session has moved some of its tasks.
     if job.closed_errors is not None and not job.closed_errors:
         minimum = (group.min_resources, group.min_resources_milli)
-        place = (job.queue, job.namespace, *minimum, reasons)
-        session.waiting.inadmissible.enter(place, _NOT_ENQUEUED, (key, job), wait)
+        group_key = (job.queue, job.namespace, *minimum, reasons)
+        session.waiting.inadmissible.enter(group_key, _NOT_ENQUEUED, (key, job), wait)
 
 
 def _remember_unschedulable(session: Session, wait: Wait, evicting: Set[str]) -> None:
@@ -300,17 +300,14 @@ def _remember_unschedulable(session: Session, wait: Wait, evicting: Set[str]) ->
         return
     if not _may_be_skipped(job, to_place, wait, evicting):
         return
-    # Gang actions make room for all tasks of a job at once.
-    by_size = any(_EVICTING_ACTIONS[name] == _GANG_VICTIMS for name in evicting)
-    place = (*_place_of(to_place, job), by_size and len(to_place.tasks))
-    session.waiting.unschedulable.enter(place, to_place.cause, (key, job), wait)
-
-
-def _place_of(to_place: TasksToPlace, job: Job) -> Key:
-    """What decides in allocate, and then what decides which pods may be evicted for the job."""
+    # The result of allocate depends on queue and class, and the victims on the rest.
     first = to_place.tasks[0]
     victims = (job.priority, first.priority, first.pod.preemptable, first.pod.revocable_zone)
-    return (job.queue, first.class_.number, *victims)
+    # Gang actions make room for all tasks of a job at once.
+    by_size = any(_EVICTING_ACTIONS[name] == _GANG_VICTIMS for name in evicting)
+    size = by_size and len(to_place.tasks)
+    group_key = (job.queue, first.class_.number, *victims, size)
+    session.waiting.unschedulable.enter(group_key, to_place.cause, (key, job), wait)
 
 
 def _may_be_skipped(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[str]) -> bool:
@@ -322,7 +319,7 @@ def _may_be_skipped(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[
     # The job holds nothing, so it is not a broken gang, and it has no task for backfill.
     if others != to_place.reasons or not _has_nothing_new(job) or job.index.pending_best_effort:
         return False
-    # None where the session had moved some of its tasks.
+    # None if the session has moved some of its tasks.
     errors, expected = job.closed_errors, errors_of(to_place)
     if errors is None or len(errors) != len(expected):
         return False
@@ -330,7 +327,7 @@ def _may_be_skipped(job: Job, to_place: TasksToPlace, wait: Wait, evicting: Set[
 
 
 def errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
-    """The fit errors of tasks that belong to the cause."""
+    """The fit errors of the tasks, if these are the cause."""
     cause = to_place.cause
     return {to_place.tasks[0].uid: cause} if isinstance(cause, FitErrors) else {}
 

@@ -62,11 +62,11 @@ _PHRASES = {
         "has too little free storage",
         "have too little free storage",
     ),
-    "node(s) that no eviction could open": (
+    "node(s) that no eviction could make feasible": (
         "would not take it whatever is evicted",
         "would not take it whatever is evicted",
     ),
-    "node(s) with too little to evict": (
+    "node(s) with too few resources to evict": (
         "has too little that may be evicted for it",
         "have too little that may be evicted for it",
     ),

@@ -105,7 +105,7 @@ def _limits_after_others(session: Session, job: Job, task: Task | None) -> Reach
 
 def _admission_limits(account: QueueAccount, minimum: Resources) -> Limits:
     for level in account.lineage:
-        names = level.names_over_ceiling(minimum)
+        names = level.names_above_capability(minimum)
         if names:
             # Resources of jobs above their minimum can be reclaimed.
             used = level.allocated.clone().add(level.inqueue).subtract(level.elastic)
@@ -115,11 +115,9 @@ def _admission_limits(account: QueueAccount, minimum: Resources) -> Limits:
 
 def _placement_limits(account: QueueAccount, request: Resources) -> Limits:
     for level in account.lineage:
-        is_capacity = isinstance(level, CapacityAccount)
-        allowed = level.real_capability if is_capacity else level.deserved
-        names = level.allocated.clone().add(request).names_above_for(allowed, request)
+        names = level.allocated.clone().add(request).names_above_for(level.limit, request)
         if names:
-            return _limits(level, names, request, level.allocated, allowed)
+            return _limits(level, names, request, level.allocated, level.limit)
     return ()
 
 

@@ -1,7 +1,7 @@
 """gangpreempt and gangreclaim: evict for a whole gang at once.
 
-They look for victims in one domain of the network after the other, widest first. Tasks that other
-jobs can spare go first. Then whole gangs are broken, if that is allowed.
+They search for victims in one domain after the other, the widest first. Tasks above the minimum of
+their jobs are evicted first, then whole gangs, if that is allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pumice.core.session.session import Session
 
 
 class GangPreemptAction:
-    """Evicts jobs of lower priority in the same queue."""
+    """Evicts tasks of jobs with a lower priority in the same queue."""
 
     name: ClassVar[str] = "gangpreempt"
     arguments: ClassVar[type[Arguments]] = GangArguments
@@ -50,7 +50,7 @@ class GangPreemptRun(GangRun):
 
 
 class GangReclaimAction:
-    """Evicts jobs of queues above their share."""
+    """Evicts tasks of queues above their share."""
 
     name: ClassVar[str] = "gangreclaim"
     arguments: ClassVar[type[Arguments]] = GangArguments
@@ -67,21 +67,21 @@ class GangReclaimRun(GangRun):
     def is_overused(self, queue: Queue) -> bool:
         return self._session.votes.is_overused(queue)
 
-    def may_grow(self, queue: Queue, tasks: list[Task]) -> bool:
+    def may_reclaim(self, queue: Queue, tasks: list[Task]) -> bool:
         return self._session.votes.may_reclaim(queue, tasks)
 
     def victim_jobs(self, jobs: VictimJobs, queue: str) -> Mask:
         return jobs.in_other_queues(queue)
 
     def victim_first(self, job: Job) -> JobFirst:
-        """The order in which queues are reclaimed from; it depends on the queue of the job."""
+        """The order of victims' queues, which depends on the queue of the job."""
         queues, victim_queue_first = self._session.queues, self._session.orders.victim_queue_first
 
         def first(left: Job, right: Job) -> bool | None:
             if left.queue == right.queue:
                 return None
-            mine, other, asking = queues[left.queue], queues[right.queue], queues[job.queue]
-            before = victim_queue_first(mine, other, asking)
-            return before if before != victim_queue_first(other, mine, asking) else None
+            one, other, reclaiming = queues[left.queue], queues[right.queue], queues[job.queue]
+            before = victim_queue_first(one, other, reclaiming)
+            return before if before != victim_queue_first(other, one, reclaiming) else None
 
         return first

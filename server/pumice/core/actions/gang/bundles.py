@@ -15,7 +15,7 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.queues import request_of
 
 _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
-# Whether the first of two jobs loses its tasks first; None: neither does.
+# Whether the tasks of the first of two jobs are evicted first; None: the jobs are equal.
 JobFirst = Callable[[Job, Job], bool | None]
 
 
@@ -25,27 +25,27 @@ class Bundle:
 
     job: Job
     tasks: tuple[Task, ...]
-    # Without them the job has less than its minimum, so that it loses everything.
+    # Whether the job would be below its minimum without these tasks.
     breaks_gang: bool = False
 
 
 def bundles_of(job: Job, tasks: list[Task]) -> list[Bundle]:
-    """The tasks that the job can spare, and the others as one bundle that breaks the gang."""
+    """The tasks above the job's minima, and the others as one bundle that breaks the gang."""
     ordered = sorted(tasks, key=lambda task: (task.priority, task.uid))
     if job.index.ready_count < job.min_available:
         # The gang is broken already.
         return [Bundle(job, tuple(ordered))]
     surplus = _Surplus(job)
-    spared: list[Task] = []
+    above: list[Task] = []
     others: list[Task] = []
     for task in ordered:
-        (spared if surplus.take(task) else others).append(task)
-    parts = ((spared, False), (others, True))
+        (above if surplus.take(task) else others).append(task)
+    parts = ((above, False), (others, True))
     return [Bundle(job, tuple(tasks), breaks_gang) for tasks, breaks_gang in parts if tasks]
 
 
 class _Surplus:
-    """What a job has above its minima: tasks, tasks of each role, and sub-jobs of each policy."""
+    """The surplus of a job above its minima: of tasks, of each role, and of each policy's sub-jobs."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -64,18 +64,18 @@ class _Surplus:
         self._sub_jobs.subtract(job.min_sub_jobs)
 
     def take(self, task: Task) -> bool:
-        """Takes a task from the surplus; false: the job cannot spare it."""
+        """Removes a task from the surplus; false: the job needs the task."""
         if self._tasks <= 0 or self._roles.get(task.role, 1) <= 0:
             return False
-        if self._job.min_sub_jobs and not self._break(task):
+        if self._job.min_sub_jobs and not self._take_sub_job(task):
             return False
         self._tasks -= 1
         if task.role in self._roles:
             self._roles[task.role] -= 1
         return True
 
-    def _break(self, task: Task) -> bool:
-        """The first task that leaves a sub-job costs its policy one; false: it has none to spare."""
+    def _take_sub_job(self, task: Task) -> bool:
+        """Removes the sub-job of its first evicted task from the surplus; false: the job needs it."""
         sub_job = self._job.sub_job_of(task.uid)
         if sub_job.id in self._broken:
             return True
@@ -87,7 +87,7 @@ class _Surplus:
 
 
 def allowed_bundles(bundles: list[Bundle], allowed: set[str]) -> list[Bundle]:
-    """The bundles with the tasks that may be evicted; a gang is broken by all its tasks or none."""
+    """The bundles with the allowed tasks; a bundle that breaks its gang must be allowed as a whole."""
     found = []
     for bundle in bundles:
         tasks = tuple(task for task in bundle.tasks if task.uid in allowed)
@@ -97,32 +97,32 @@ def allowed_bundles(bundles: list[Bundle], allowed: set[str]) -> list[Bundle]:
 
 
 def in_order(bundles: list[Bundle], need: Resources, first: JobFirst) -> list[Bundle]:
-    """Those that break no gang first, then by the victims' jobs, then by what they yield."""
+    """Bundles that break no gang come first; then the order is by the victims' jobs and by yield."""
     known = [(bundle, _yield_of(bundle, need)) for bundle in bundles]
 
     def compare(left: tuple[Bundle, float], right: tuple[Bundle, float]) -> int:
-        mine, other = left[0], right[0]
-        if mine.breaks_gang != other.breaks_gang:
-            return 1 if mine.breaks_gang else -1
-        before = first(mine.job, other.job)
+        one, other = left[0], right[0]
+        if one.breaks_gang != other.breaks_gang:
+            return 1 if one.breaks_gang else -1
+        before = first(one.job, other.job)
         if before is not None:
             return -1 if before else 1
         if left[1] != right[1]:
             return -1 if left[1] > right[1] else 1
-        keys = [(b.job.id, b.tasks[0].uid, len(b.tasks)) for b in (mine, other)]
+        keys = [(b.job.id, b.tasks[0].uid, len(b.tasks)) for b in (one, other)]
         return (keys[0] > keys[1]) - (keys[0] < keys[1])
 
     return [bundle for bundle, _ in sorted(known, key=cmp_to_key(compare))]
 
 
 def _yield_of(bundle: Bundle, need: Resources) -> float:
-    """How much of the need a bundle frees, for what its job loses."""
+    """The part of the need that a bundle frees, divided by the part that its job loses."""
     if not bundle.breaks_gang:
         return inf
     gained, lost = 0.0, 0.0
     freed, whole = request_of(bundle.tasks), bundle.job.index.total_request
     for name in need.names():
-        wanted = need.get(name)
-        gained += min(freed.get(name), wanted) / wanted
-        lost += whole.get(name) / wanted
+        needed = need.get(name)
+        gained += min(freed.get(name), needed) / needed
+        lost += whole.get(name) / needed
     return gained / lost if lost else inf

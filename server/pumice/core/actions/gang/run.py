@@ -1,4 +1,4 @@
-"""Room for a whole gang in one domain: what gangpreempt and gangreclaim have in common."""
+"""The common part of gangpreempt and gangreclaim, which make room for a whole gang in one domain."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class GangArguments(Arguments):
     most_domains = integer(
         "maxDomains",
         8,
-        "maximum number of network domains that are tried for victims",
+        "maximum number of HyperNodes that are searched for victims",
         Limit(above=0, otherwise="Volcano would use 8 instead"),
     )
     may_break_gangs = boolean(
         "allowWholeBundle",
-        "may break whole gangs where tasks to spare are not enough",
+        "evicts whole gangs if tasks above the minima of jobs are not enough",
         default=True,
     )
 
@@ -54,7 +54,7 @@ class GangArguments(Arguments):
 class GangRun(EvictingRun):
     """One run of a gang action: tries evictions for each starving job, domain by domain."""
 
-    # Whether only running tasks are evicted, and not those that are bound and do not run yet.
+    # Whether only running tasks are evicted, and no bound tasks that do not run yet.
     running_only: ClassVar[bool]
 
     def __init__(self, session: Session, author: str) -> None:
@@ -64,10 +64,10 @@ class GangRun(EvictingRun):
         # By queue and priority: the jobs whose tasks may be evicted, by number.
         self._victim_jobs = Memo(self._find_victim_jobs)
 
-    # What the actions differ in.
+    # Differences between the actions.
 
-    def may_grow(self, queue: Queue, tasks: list[Task]) -> bool:
-        """Whether the queue may take the tasks."""
+    def may_reclaim(self, queue: Queue, tasks: list[Task]) -> bool:
+        """Whether the queue may reclaim for the tasks."""
         return True
 
     @abstractmethod
@@ -89,13 +89,13 @@ class GangRun(EvictingRun):
         if not self._is_starving(job) or self.is_overused(queue):
             return False
         tasks = self._tasks_of(job)
-        if not tasks or not self.may_grow(queue, tasks) or self._is_too_large(job, tasks):
+        if not tasks or not self.may_reclaim(queue, tasks) or self._is_too_large(job, tasks):
             return False
         need = request_of(tasks)
         return any(self._might_free(domain, job, need) for domain in self._domains(job))
 
     def _might_free(self, domain: str, job: Job, need: Resources) -> bool:
-        """Whether evicting all candidates in a domain would free enough; there must be some."""
+        """Whether there are candidates in a domain, and the eviction of all would free enough."""
         within = self._session.topology.rows_of(domain)
         candidates = self._candidates_in(within, job)
         if not len(candidates):
@@ -122,11 +122,11 @@ class GangRun(EvictingRun):
         tasks = self._tasks_of(job)
         if not tasks:
             return
-        if not self.may_grow(queue, tasks):
+        if not self.may_reclaim(queue, tasks):
             self._reasons.add(job, code=ReasonCode.QUEUE_QUOTA, subjects=(queue.name,))
             return
         if self._is_too_large(job, tasks):
-            self._reasons.add(job, subjects=("no node is large enough for it",))
+            self._reasons.add(job, subjects=("no node is large enough for a task",))
             return
         need, has_victims = request_of(tasks), False
         for domain in self._domains(job):
@@ -136,10 +136,12 @@ class GangRun(EvictingRun):
             if statement is not None:
                 statement.commit(job.id)
                 return
-        self._reasons.add(job, subjects=() if has_victims else ("no task may be evicted for it",))
+        self._reasons.add(
+            job, subjects=() if has_victims else ("no task may be evicted for the job",)
+        )
 
     def _tasks_of(self, job: Job) -> list[Task]:
-        """The tasks that need room: of a ready job those of one sub-job, else all of them."""
+        """The tasks that need room: those of one sub-job if the job is ready, else all."""
         session = self._session
         if job.has_network_topology and session.topology.unknown_tier(job):
             # An unknown tier has no domains; allocate has reported it.
@@ -154,7 +156,7 @@ class GangRun(EvictingRun):
         return tasks
 
     def _is_too_large(self, job: Job, tasks: list[Task]) -> bool:
-        """Whether no node could take some task that has to be placed, were it empty."""
+        """Whether a task is too large for every node, even for an empty one."""
         if job.has_policies:
             return False
         classes = {task.class_.number: task for task in tasks}.values()
@@ -185,7 +187,7 @@ class GangRun(EvictingRun):
         return None
 
     def _free_in(self, within: Mask) -> Resources:
-        """What is idle or being released, including what is reserved for pipelined tasks."""
+        """The idle and releasing resources, with those that are reserved for pipelined tasks."""
         table = self._session.table
         return table.sum_of(table.idle[:, within] + table.releasing[:, within])
 
@@ -221,17 +223,17 @@ class GangRun(EvictingRun):
         return found[within[evictable.row[found]]]
 
     def _find_victim_jobs(self, key: tuple[str, int]) -> Mask:
-        known, (queue, priority) = self._session.victim_jobs.get(), key
-        jobs = self.victim_jobs(known, queue)
+        all_jobs, (queue, priority) = self._session.victim_jobs.get(), key
+        jobs = self.victim_jobs(all_jobs, queue)
         for number in np.flatnonzero(jobs).tolist():
-            job = known.jobs[number]
+            job = all_jobs.jobs[number]
             assert job is not None, "a job that is not in the session has no queue"
             jobs[number] = self.may_evict(job, priority) and _is_preemptable(job)
         return jobs
 
 
 def _is_preemptable(job: Job) -> bool:
-    """Whether tasks of the PodGroup may be evicted: they may where it says nothing."""
+    """Whether tasks of the PodGroup may be evicted; true if it has neither annotation nor label."""
     group = job.group
     if group is None or (
         _PREEMPTABLE not in group.annotations and _PREEMPTABLE not in group.labels

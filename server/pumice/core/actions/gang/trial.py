@@ -1,4 +1,4 @@
-"""A trial of evictions for a gang: victims go, and all pending tasks must be pipelined."""
+"""Trials of evictions for a gang: victims are evicted, and all pending tasks must be pipelined."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GangTrials:
         self._author = author
         # Nodes whose refusals an eviction could resolve.
         self._nodes_for = nodes_for
-        # A node that refused a task of a role is not asked again for that role in the same trial.
+        # Whether a node that refused a task of a role is not tried again for that role in a trial.
         of_allocate = session.configuration.arguments_of("allocate")
         self._remembers_errors = REMEMBERS_ERRORS.read(of_allocate)
 
@@ -87,7 +87,7 @@ class GangTrials:
         return None
 
     def _row_for(self, job: Job, task: Task, within: Mask, refused: dict[str, Mask]) -> int | None:
-        """The best node with room after the evictions; nodes with idle room come first."""
+        """The best node with room after the evictions; nodes with idle resources are preferred."""
         session = self._session
         if not session.votes.is_allocatable(session.queue_of(job), task):
             return None

@@ -30,30 +30,32 @@ class PreemptArguments(Arguments):
     remembers_errors = REMEMBERS_ERRORS
     topology_aware = boolean(
         "enableTopologyAwarePreemption",
-        "tries victims out node by node before it evicts",
+        "simulates evictions on several nodes, and evicts on the best one",
         default=False,
     )
     workers = ignored(
         "topologyAwarePreemptWorkerNum", "nodes are tried one after the other", ArgumentType.INT
     )
     candidate_percentage = integer(
-        "minCandidateNodesPercentage", 10, "at least this part of the nodes is tried for victims"
+        "minCandidateNodesPercentage",
+        10,
+        "minimum percentage of nodes that are searched for victims",
     )
     fewest_candidates = integer(
-        "minCandidateNodesAbsolute", 1, "at least so many nodes are tried for victims"
+        "minCandidateNodesAbsolute", 1, "minimum number of nodes that are searched for victims"
     )
     most_candidates = integer(
-        "maxCandidateNodesAbsolute", 100, "at most so many nodes are tried for victims"
+        "maxCandidateNodesAbsolute", 100, "maximum number of nodes that are searched for victims"
     )
 
     def candidates_among(self, nodes: int) -> int:
-        """How many feasible nodes are enough to choose from."""
+        """The number of feasible nodes after which the search ends."""
         part = nodes * self.candidate_percentage // _WHOLE
         return min(max(part, self.fewest_candidates), self.most_candidates, nodes)
 
 
 class PreemptAction:
-    """Evicts, queue by queue, tasks of other jobs first, then tasks of lower priority of the same job."""
+    """Evicts, queue by queue, tasks of other jobs, then tasks of lower priority of the same job."""
 
     name: ClassVar[str] = "preempt"
     arguments: ClassVar[type[Arguments]] = PreemptArguments
@@ -75,7 +77,7 @@ class PreemptRun(NodeEvictions):
 
     def may_help(self, job: Job) -> bool:
         return self._may_preempt(job) and any(
-            self._might_open_node(job, task, scope)
+            self._might_make_room(job, task, scope)
             for task in self._task_of_each_class(job)
             for scope in (VictimScope.OTHER_JOBS, VictimScope.SAME_JOB)
         )
@@ -96,7 +98,7 @@ class PreemptRun(NodeEvictions):
                 self._make_room_within(job)
 
     def _make_room_within(self, job: Job) -> None:
-        """Evicts tasks of lower priority of the same job, also if it does not starve any more."""
+        """Evicts tasks of lower priority of the same job, even if it does not starve any more."""
         for task in self._pending_tasks(job):
             statement = self._session.statement()
             if not self._preempt(statement, job, task, VictimScope.SAME_JOB):
@@ -125,17 +127,17 @@ class PreemptRun(NodeEvictions):
         return False
 
     def _explain(self, preemptor: Preemptor) -> None:
-        """Counts nodes by why evictions made no room there."""
+        """Adds a reason with the number of nodes by the reason why evictions made no room there."""
         nodes, tried = preemptor.nodes, 0
-        open_ = int(np.count_nonzero(nodes))
+        resolvable = int(np.count_nonzero(nodes))
         if self._has_large_node(preemptor):
             sufficient = self._search.sufficient_rows(preemptor)
             if not self._arguments.topology_aware:
                 sufficient = sufficient | preemptor.view.fits_future
             tried = int(np.count_nonzero(nodes & sufficient))
         counts = (
-            NodeCount("node(s) that no eviction could open", len(nodes) - open_),
-            NodeCount("node(s) with too little to evict", open_ - tried),
+            NodeCount("node(s) that no eviction could make feasible", len(nodes) - resolvable),
+            NodeCount("node(s) with too few resources to evict", resolvable - tried),
             NodeCount("node(s) where evictions were not enough", tried),
         )
         shown = tuple(count for count in counts if count.nodes)
@@ -144,7 +146,7 @@ class PreemptRun(NodeEvictions):
     # Nodes.
 
     def free_rows(self, preemptor: Preemptor) -> Mask | None:
-        """Where the queue takes no more, room that is free helps only beside a victim."""
+        """Nodes where the task fits without an eviction; None: its queue is full, so that none help."""
         session, task = self._session, preemptor.task
         queue = session.queue_of(preemptor.job)
         if self._arguments.topology_aware or not session.votes.is_allocatable(queue, task):
@@ -152,7 +154,7 @@ class PreemptRun(NodeEvictions):
         return preemptor.view.fits_future
 
     def scores(self, preemptor: Preemptor) -> Floats:
-        """Scores are normalised over all nodes on which evictions could help."""
+        """The scores of nodes, normalized over all nodes where evictions could help."""
         session, task, view = self._session, preemptor.task, preemptor.view
         if session.plain.is_scored_by_class(task):
             session.count("candidates_scored", len(session.table))
@@ -163,7 +165,7 @@ class PreemptRun(NodeEvictions):
         return scores
 
     def fits(self, preemptor: Preemptor, row: int) -> bool:
-        """The queue and the predicates are asked again after each eviction."""
+        """Whether the queue, the resources and the predicates allow the task after the evictions."""
         session, task = self._session, preemptor.task
         return (
             session.votes.is_allocatable(session.queue_of(preemptor.job), task)
@@ -172,15 +174,12 @@ class PreemptRun(NodeEvictions):
         )
 
     def _key(self, preemptor: Preemptor) -> tuple[object, ...] | None:
-        """Evictions that were undone leave traces in Kubernetes' view.
-
-        Only tasks whose predicates look at no other node are sure to find the same again.
-        """
+        # Undone evictions change Kubernetes' view, and so the results of predicates about other nodes.
         is_static = self._session.feasibility.is_static(preemptor.task)
         return super()._key(preemptor) if is_static else None
 
     def is_nominating(self, evicted: list[Task]) -> bool:
-        """Best-effort victims alone do not count, as in Volcano."""
+        """As in Volcano, evictions of best-effort tasks alone do not nominate the node."""
         return not all(victim.best_effort for victim in evicted)
 
     def _try_nodes(self, statement: Statement, preemptor: Preemptor) -> bool:
@@ -189,12 +188,12 @@ class PreemptRun(NodeEvictions):
         return super()._try_nodes(statement, preemptor)
 
     def _dry_run_nodes(self, statement: Statement, preemptor: Preemptor) -> bool:
-        """As in Kubernetes' scheduler: dry runs on several nodes, then evictions on the best one."""
+        """Dry runs on several nodes, then evictions on the best one, as in Kubernetes' scheduler."""
         session = self._session
-        wanted = self._arguments.candidates_among(int(preemptor.nodes.sum()))
+        enough = self._arguments.candidates_among(int(preemptor.nodes.sum()))
         runs = DryRuns(session, preemptor)
         for row in np.flatnonzero(preemptor.nodes & self._possible_rows(preemptor)).tolist():
-            if len(runs) >= wanted:
+            if len(runs) >= enough:
                 break
             session.count("nodes_tried_for_victims")
             runs.try_node(row, self._search.candidates_on(row, preemptor))

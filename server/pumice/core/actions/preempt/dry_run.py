@@ -1,4 +1,4 @@
-"""Topology-aware preemption: finds the fewest victims on several nodes, then picks a node."""
+"""Topology-aware preemption: finds the fewest victims on several nodes, then chooses a node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Simulation
 from pumice.core.session.session import Session
 
-# Added to every priority, so that fewer victims of a negative one still weigh less than more.
-_LIFT = 2**31
+# Added to every priority, so that all are positive and a sum of fewer victims is smaller.
+_PRIORITY_OFFSET = 2**31
 
 
 class DryRuns:
@@ -36,15 +36,15 @@ class DryRuns:
             return
         node = SimulatedNode(session, task, self._view, row)
         removed = self._remove(node, victims)
-        # Volcano does not ask the queue again after all of them are removed.
+        # As in Volcano, the queue is not checked here.
         if not removed or node.why_not() is not None:
             return
-        gone = self._reprieve(node, removed)
-        if gone:
-            self._victims[row] = gone
+        remaining = self._reprieve(node, removed)
+        if remaining:
+            self._victims[row] = remaining
 
     def _remove(self, node: SimulatedNode, victims: list[Task]) -> list[Task]:
-        """Victims in the order of eviction until the task fits; none when a plugin fails."""
+        """Removes victims in the order of eviction until the task fits; empty: a plugin failed."""
         waiting = self._session.orders.victims(victims, self._task)
         removed = []
         while waiting:
@@ -57,38 +57,38 @@ class DryRuns:
         return removed
 
     def _reprieve(self, node: SimulatedNode, removed: list[Task]) -> list[Task]:
-        """Adds victims back while the task still fits, the last first; returns those that stay evicted."""
-        gone = []
+        """Adds victims back while the task still fits, the last first; returns the remaining victims."""
+        remaining = []
         for victim in reversed(removed):
             if node.add(victim) is not None:
                 return []
             if not node.fits(self._queue):
                 if node.remove(victim) is not None:
                     return []
-                gone.append(victim)
-        return gone
+                remaining.append(victim)
+        return remaining
 
     def best(self) -> tuple[int, list[Task]] | None:
-        """The row where evictions do the least harm, and the victims there.
+        """The best row and its victims; None: no dry run succeeded.
 
-        The least harm is decided by highest priority, sum of priorities, count, start time and row.
+        Rows are compared by first priority, sum of priorities, count, start time and row.
         """
-        return min(self._victims.items(), key=self._harm, default=None)
+        return min(self._victims.items(), key=self._cost, default=None)
 
-    def _harm(self, choice: tuple[int, list[Task]]) -> tuple[int, ...]:
+    def _cost(self, choice: tuple[int, list[Task]]) -> tuple[int, ...]:
         row, victims = choice
         priorities = [victim.pod.priority for victim in victims]
         highest, now_ns = max(priorities), self._session.now_ns
         started = min(v.pod.start_time_ns or now_ns for v in victims if v.pod.priority == highest)
-        total = sum(priority + _LIFT for priority in priorities)
+        total = sum(priority + _PRIORITY_OFFSET for priority in priorities)
         return (priorities[0], total, len(priorities), -started, row)
 
 
 class SimulatedNode:
-    """A node and the plugins' copies, as they would be with some tasks gone.
+    """A node and the simulations of plugins, without some tasks.
 
-    Plugins fill their copies when predicates are prepared, so one whose enablePredicate is off
-    has nothing to simulate with: taking tasks away fails, and its queue takes nothing.
+    As in Volcano, a plugin whose enablePredicate is off has no simulation: the removal of tasks fails,
+    and no queue takes the task.
     """
 
     def __init__(self, session: Session, task: Task, view: ClassView, row: int) -> None:
@@ -101,8 +101,8 @@ class SimulatedNode:
             for options in tier:
                 make = session.hooks.simulation.get(options.name)
                 if make is not None:
-                    filled = options.enabled("enablePredicate")
-                    self._plugins.append((options, make(task, row) if filled else None))
+                    is_simulated = options.enabled("enablePredicate")
+                    self._plugins.append((options, make(task, row) if is_simulated else None))
 
     def remove(self, victim: Task) -> str | None:
         return self._change(victim, -1)
@@ -111,18 +111,18 @@ class SimulatedNode:
         return self._change(victim, 1)
 
     def _change(self, victim: Task, sign: int) -> str | None:
-        for options, copy in self._plugins:
+        for options, simulation in self._plugins:
             if options.enabled("enablePreemptable") or options.enabled("enabledAllocatable"):
-                if copy is None:
-                    return f"plugin {options.name} has nothing to simulate with"
-                problem = copy.add(victim) if sign > 0 else copy.remove(victim)
+                if simulation is None:
+                    return f"plugin {options.name} has no simulation"
+                problem = simulation.add(victim) if sign > 0 else simulation.remove(victim)
                 if problem is not None:
                     return problem
         self._future -= sign * self._table.vector(victim.class_)
         return None
 
     def fits(self, queue: Queue) -> bool:
-        """Whether the task would go here now: its queue, the room and the predicates allow it."""
+        """Whether the queue, the resources and the predicates allow the task on this node now."""
         return (
             self._is_allocatable(queue)
             and all(self._future[column] >= need for column, need in self._needs)
@@ -131,14 +131,14 @@ class SimulatedNode:
 
     def _is_allocatable(self, queue: Queue) -> bool:
         return all(
-            copy is not None and copy.is_allocatable(queue, self._task)
-            for options, copy in self._plugins
+            simulation is not None and simulation.is_allocatable(queue, self._task)
+            for options, simulation in self._plugins
             if options.enabled("enabledAllocatable")
         )
 
     def why_not(self) -> str | None:
-        for _, copy in self._plugins:
-            problem = None if copy is None else copy.why_not(self._task)
+        for _, simulation in self._plugins:
+            problem = None if simulation is None else simulation.why_not(self._task)
             if problem is not None:
                 return problem
         return None

@@ -12,7 +12,7 @@ _BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def why_not_eligible(session: Session, task: Task, view: ClassView) -> str | None:
-    """Why a task may not preempt: one that waits for its nominated node may not."""
+    """Why a task may not preempt, for example because it waits for its nominated node; None: it may."""
     if task.class_.spec.never_preempts:
         return "preemption policy is Never"
     nominated = task.pod.nominated_node_name
@@ -25,12 +25,12 @@ def why_not_eligible(session: Session, task: Task, view: ClassView) -> str | Non
     if isinstance(refusals, str):
         return refusals
     if not refusals:
-        return "nominated node already takes it"
+        return "nominated node is already feasible"
     if any(refusal.unresolvable for refusal in refusals):
         return None
     for other in session.table.rows[row].tasks_in_order():
         if other.pod.priority < task.pod.priority and _is_preempted(other.pod):
-            return "nominated node is being cleared"
+            return "pods on the nominated node are being preempted"
     return None
 
 

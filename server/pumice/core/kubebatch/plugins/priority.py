@@ -9,6 +9,6 @@ from pumice.core.plugins.priority import PriorityPlugin
 class KubeBatchPriorityPlugin(PriorityPlugin):
     """Orders by priority; a task never preempts tasks of its own job."""
 
-    def _lower(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+    def _victims(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         others = [task for task in candidates if task.job_id != preemptor.job_id]
-        return super()._lower(preemptor, others)
+        return super()._victims(preemptor, others)

@@ -1,8 +1,8 @@
-"""capacity: gives each queue a deserved amount, a guarantee and an upper limit.
+"""capacity: divides the cluster by the deserved amounts, guarantees and capabilities of queues.
 
-It orders queues by their share of the deserved amount, keeps them below their capability, and
-reclaims from queues that have more than they deserve. With ``enableHierarchy`` the queues form a
-tree. Claimed devices have limits of their own.
+Queues with a smaller share of the deserved amount come first, no queue exceeds its capability, and
+reclaim evicts pods of queues that have more than they deserve. With ``enableHierarchy`` the queues
+form a tree. A capability can also limit claimed devices.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ALLOCATED = attrgetter("allocated")
 
 
 class CapacityArguments(Arguments):
-    """Which limits of queues count, and how many ancestors reclaim considers."""
+    """Which limits of queues are enforced, and how many ancestors reclaim considers."""
 
     levels = integer(
         "ancestorReclaimLevel",
         0,
-        "number of ancestor queues that reclaim looks at",
+        "number of ancestor queues that reclaim considers",
         Limit(at_least=0, otherwise="Volcano would use 0 instead"),
     )
     counts_devices = boolean(
@@ -82,7 +82,6 @@ class CapacityPlugin:
         )
         for account in self._queues.values() if self._quotas else ():
             account.device_limit = partial(self._quotas.limit_reached, account)
-        # The server shows these.
         session.accounts = {**self._queues}
         levels = self._arguments.levels if self._is_tree else 0
         self._reclaiming = Reclaiming(session, self._accounts, levels)
@@ -100,10 +99,11 @@ class CapacityPlugin:
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim
         lasting = {"queue_order", "unified_evictable"}
-        # Limits on devices depend on the claims of each job.
-        lasting |= set() if self._quotas else {"job_enqueueable"}
+        if not self._quotas:
+            # Limits on devices depend on the claims of each job.
+            lasting.add("job_enqueueable")
         hooks.lasts[self.name] = lasting.__contains__
-        # With gates, every allowed task reduces what the next one may have.
+        # With the feature gate, every allowed task gets a reservation, which limits the next one.
         hooks.allocatable[self.name] = (
             AllocatableCount(self._allocatable_count) if self._gates is None else self._allocatable
         )
@@ -117,22 +117,23 @@ class CapacityPlugin:
     def _queue_order(self, left: Queue, right: Queue) -> int:
         if left.priority != right.priority:
             return right.priority - left.priority
-        mine, other = self._queues[left.name], self._queues[right.name]
+        one, other = self._queues[left.name], self._queues[right.name]
         if not self._is_tree:
-            return compare_shares(mine, other)
-        if mine.takes_jobs != other.takes_jobs:
-            return -1 if mine.takes_jobs else 1
-        if not mine.takes_jobs:
-            return compare_shares(mine, other)
-        below = common_level(mine, other) + 1
-        return compare_shares(_branch(mine, below), _branch(other, below))
+            return compare_shares(one, other)
+        if one.takes_jobs != other.takes_jobs:
+            return -1 if one.takes_jobs else 1
+        if not one.takes_jobs:
+            return compare_shares(one, other)
+        # The ancestors below the lowest common ancestor are compared.
+        level = common_level(one, other) + 1
+        return compare_shares(_at_level(one, level), _at_level(other, level))
 
     def _nearest_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> int:
-        """Orders victims: first those of the queue that is nearest to the preemptor's queue in the tree."""
-        mine = self._queues[preemptor.name]
-        nearness = common_level(self._queues[left.name], mine)
-        other = common_level(self._queues[right.name], mine)
-        return (nearness < other) - (nearness > other)
+        """Orders queues of victims: the queue nearest to the preemptor's queue in the tree is first."""
+        account = self._queues[preemptor.name]
+        left_level = common_level(self._queues[left.name], account)
+        right_level = common_level(self._queues[right.name], account)
+        return (left_level < right_level) - (left_level > right_level)
 
     # Victims.
 
@@ -148,7 +149,7 @@ class CapacityPlugin:
             return False
         return self._reclaiming.may_reclaim(self._queues[queue.name], tasks)
 
-    # Ceilings.
+    # Limits.
 
     def _allocatable(self, queue: Queue, task: Task) -> bool:
         account = self._accounts.of_open(queue)
@@ -163,22 +164,22 @@ class CapacityPlugin:
     def _allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         if self._quotas and task.class_.spec.resource_claims:
             account = self._queues.get(queue.name)
-            # The tasks of a class have different claims, so that only one of them can be checked.
+            # Tasks of a class can have different claims, so that the result holds for one task only.
             is_full = account is not None and account.device_limit(task) is not None
             count = 0 if is_full else min(count, 1)
         return self._accounts.allowed_count(queue, task, count)
 
     def _has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
-        """Whether the queue and its ancestors have room for the task, beside reservations for others."""
+        """Whether the queue and its ancestors have room for the task beside reservations for others."""
         gates = self._gates
         if gates is None:
             return self._accounts.has_room(queue, task, held_by)
 
-        def held_or_kept(level: QueueAccount) -> Resources:
-            held, kept = held_by(level), gates.for_others(level.name, task)
-            return held if kept is None else held.clone().add(kept)
+        def held_or_reserved(level: QueueAccount) -> Resources:
+            held, reserved = held_by(level), gates.for_others(level.name, task)
+            return held if reserved is None else held.clone().add(reserved)
 
-        return self._accounts.has_room(queue, task, held_or_kept)
+        return self._accounts.has_room(queue, task, held_or_reserved)
 
     def _enqueueable(self, job: Job) -> int:
         vote, account = self._accounts.enqueueable(job), self._queues.get(job.queue)
@@ -190,7 +191,7 @@ class CapacityPlugin:
     def _enqueued(self, job: Job) -> None:
         account = self._queues.get(job.queue)
         if account is not None:
-            self._quotas.promise(account, job)
+            self._quotas.admit(account, job)
         self._accounts.admit(job)
 
     def _simulation(self) -> QueueSimulation:
@@ -214,6 +215,6 @@ class CapacityPlugin:
                 self._gates.add(account.name, task)
 
 
-def _branch(leaf: CapacityAccount, level: int) -> CapacityAccount:
-    """The ancestor of the leaf at a level, or the leaf itself."""
+def _at_level(leaf: CapacityAccount, level: int) -> CapacityAccount:
+    """The ancestor of a queue at a level of the tree; the queue itself if it has none at that level."""
     return leaf.ancestors[level] if level < len(leaf.ancestors) else leaf

@@ -1,4 +1,4 @@
-"""Accounts of queues, side by side or in a tree, and reservations for tasks without a gate."""
+"""Accounts of queues, with or without a tree, and reservations for tasks whose gate was removed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ ROOT = "root"
 class CapacityAccount(QueueAccount):
     """The account of a queue in a session, with its parent and children in the tree."""
 
-    def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
-        super().__init__(queue, contribution, ceiling)
+    def __init__(
+        self, queue: Queue, contribution: Contribution | None, real_capability: Resources
+    ) -> None:
+        super().__init__(queue, contribution, real_capability)
         self.deserved = Resources.of(queue.deserved)
         self.capability = Resources.of(queue.capability)
         self.parent: CapacityAccount | None = None
@@ -37,14 +39,14 @@ class CapacityAccount(QueueAccount):
         """Whether the queue has no children."""
         return not self.children
 
-    # The tree is complete when these are first read.
+    # The next two are first read when the tree is complete.
 
     @cached_property
     def lineage(self) -> tuple[CapacityAccount, ...]:
         """The queue itself and its ancestors, the root last."""
         found = [self]
-        while (above := found[-1].parent) is not None:
-            found.append(above)
+        while (parent := found[-1].parent) is not None:
+            found.append(parent)
         return tuple(found)
 
     @cached_property
@@ -53,13 +55,14 @@ class CapacityAccount(QueueAccount):
         return self.lineage[:0:-1]
 
     def share_now(self) -> float:
-        """The share; a queue that deserves nothing comes after all that have less than they deserve."""
+        """The share; a queue that deserves nothing comes after all queues below their deserved amount."""
         return 1.0 if self.deserved.is_empty() else super().share_now()
 
-    # A placement counts for all ancestors, but changes only the share of the queue itself. As in
-    # Volcano, the shares of ancestors stay those of the start of the session.
-
     def change(self, request: Resources, count: int) -> None:
+        """Counts tasks for the queue and its ancestors.
+
+        As in Volcano, the shares of the ancestors stay those of the start of the session.
+        """
         super().change(request, count)
         for account in self.ancestors:
             account.allocated.change(request, count)
@@ -75,15 +78,15 @@ class CapacityAccount(QueueAccount):
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
     """The depth of the lowest common ancestor."""
     level = 0
-    for index, (mine, other) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
-        if mine is not other:
+    for depth, (one, other) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
+        if one is not other:
             break
-        level = index
+        level = depth
     return level
 
 
 def compare_shares(left: CapacityAccount, right: CapacityAccount) -> int:
-    """Orders the smaller share first; of equal shares, the queue that deserves something."""
+    """Orders the smaller share first; of equal shares, a queue that deserves something."""
     if left.share != right.share:
         return -1 if left.share < right.share else 1
     return int(left.deserved.is_empty()) - int(right.deserved.is_empty())
@@ -99,7 +102,7 @@ def unrelated_accounts(session: Session) -> dict[str, CapacityAccount]:
 
 
 class GateReservations:
-    """Reservations, by queue, for tasks whose gate was lifted; other tasks cannot use them."""
+    """Reservations, by queue, for tasks whose gate was removed; other tasks cannot use them."""
 
     def __init__(self) -> None:
         self._queue_of: dict[str, str] = {}
@@ -107,7 +110,7 @@ class GateReservations:
 
     @classmethod
     def of(cls, session: Session) -> GateReservations:
-        """Reservations for the pending tasks that asked for the gate and no longer have it."""
+        """Reservations for the pending tasks that want queue admission and are not gated any more."""
         reservations = cls()
         for job in session.jobs.values():
             for task in job.index.pending.values():
@@ -128,12 +131,10 @@ class GateReservations:
 
     def for_others(self, queue: str, task: Task) -> Resources | None:
         """What the queue reserves for tasks other than this one; None: nothing."""
-        kept = self._sums.get(queue)
-        if kept is None:
-            return None
-        if self._queue_of.get(task.uid) == queue:
-            kept = kept.clone().subtract(task.request)
-        return kept
+        reserved = self._sums.get(queue)
+        if reserved is not None and self._queue_of.get(task.uid) == queue:
+            reserved = reserved.clone().subtract(task.request)
+        return reserved
 
 
 def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
@@ -150,11 +151,11 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
         return _fault(ROOT, "it does not exist")
     for name, account in accounts.items():
         if name != ROOT:
-            above = account.queue.parent or ROOT
-            if above not in accounts:
-                return _fault(name, f"its parent {above} does not exist")
-            account.parent = accounts[above]
-            accounts[above].children.append(account)
+            parent = account.queue.parent or ROOT
+            if parent not in accounts:
+                return _fault(name, f"its parent {parent} does not exist")
+            account.parent = accounts[parent]
+            accounts[parent].children.append(account)
     _break_cycles(accounts)
     for name in session.totals.queues():
         if children := accounts[name].children:
@@ -164,7 +165,7 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | str:
                 account.absorb(held)
     _assign_amounts(accounts[ROOT], session)
     for account in accounts.values():
-        # The shares of inner queues are computed now, because they must be those of this moment.
+        # The first read computes and stores the share: that of an inner queue stays the same.
         _ = account.share
     return accounts
 
@@ -175,16 +176,16 @@ def _fault(queue: str, problem: str) -> str:
 
 def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:
     """Removes one parent in every cycle, so that every path of parents ends."""
-    ends: dict[str, None] = {}
+    checked: set[str] = set()
     for account in accounts.values():
-        way: dict[str, CapacityAccount] = {}
-        here: CapacityAccount | None = account
-        while here is not None and here.name not in ends and here.name not in way:
-            way[here.name] = here
-            here = here.parent
-        if here is not None and here.name in way:
-            here.parent = None
-        ends.update(dict.fromkeys(way))
+        path: set[str] = set()
+        current: CapacityAccount | None = account
+        while current is not None and current.name not in checked and current.name not in path:
+            path.add(current.name)
+            current = current.parent
+        if current is not None and current.name in path:
+            current.parent = None
+        checked |= path
 
 
 def _assign_amounts(root: CapacityAccount, session: Session) -> None:

@@ -23,7 +23,7 @@ from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
 from pumice.core.session.session import Session
 
-# The word for it in Volcano's event about a job that is not admitted.
+# The name of a limit on devices in Volcano's event about a job that is not admitted.
 EXCEEDED = "dra-resource-exceeded"
 
 # Returns what a queue holds, or would hold in a simulation.
@@ -31,13 +31,13 @@ HeldBy = Callable[["DeviceQuota"], ClaimedAmounts]
 
 
 class DeviceQuota:
-    """The limits of one queue, what its tasks hold, and what was promised to admitted jobs."""
+    """The limits of one queue, what its tasks hold, and the minima of jobs that this session admitted."""
 
     def __init__(self, limits: Mapping[str, Mapping[str, int]]) -> None:
         # By device class and resource.
         self.limits = limits
         self.held = ClaimedAmounts()
-        self.promised = Counter[str]()
+        self.inqueue = Counter[str]()
 
     def exceeded(
         self,
@@ -45,28 +45,30 @@ class DeviceQuota:
         claimed: ClaimedAmounts,
         with_capacity: bool,
         *,
-        with_promised: bool,
+        with_inqueue: bool,
     ) -> tuple[str, int, int, int] | None:
         """The first exceeded limit: its name, and what is requested, used and allowed.
 
-        A class that the queue does not name has no limit. For a class that it names, the limit of a
-        capacity without a limit is zero, but a number of zero devices is no limit, as in Volcano.
+        A class that the queue does not name has no limit. As in Volcano, the capacities of a named
+        class cannot be requested where the queue does not limit them, and a limit of zero devices
+        is no limit.
         """
-        wanted = claimed_devices(claim for claim in claims if not claimed.counts(claim))
-        for name in sorted(wanted, key=class_of):
+        requests = claimed_devices(claim for claim in claims if not claimed.counts(claim))
+        for name in sorted(requests, key=class_of):
             limits, is_count = self.limits.get(class_of(name)), name.startswith(COUNT)
             if limits is None or not (is_count or with_capacity):
                 continue
-            asked, allowed = wanted[name], limits.get(name, 0)
+            requested, allowed = requests[name], limits.get(name, 0)
             if is_count and not allowed:
                 continue
-            used = claimed.amounts[name] + (self.promised[name] if with_promised else 0)
-            if used + asked > allowed or name not in limits:
-                return name, asked, used, allowed
+            used = claimed.amounts[name] + (self.inqueue[name] if with_inqueue else 0)
+            if used + requested > allowed or name not in limits:
+                return name, requested, used, allowed
         return None
 
-    def promise(self, claims: Iterable[ResourceClaim]) -> None:
-        self.promised.update(claimed_devices(c for c in claims if not self.held.counts(c)))
+    def admit(self, claims: Iterable[ResourceClaim]) -> None:
+        """Counts the claims of an admitted job's minimum that no placed task uses yet."""
+        self.inqueue.update(claimed_devices(c for c in claims if not self.held.counts(c)))
 
 
 def _held(quota: DeviceQuota) -> ClaimedAmounts:
@@ -97,7 +99,7 @@ class DeviceQuotas:
     def __bool__(self) -> bool:
         return bool(self._by_queue)
 
-    def _above(self, account: QueueAccount) -> list[tuple[str, DeviceQuota]]:
+    def _lineage(self, account: QueueAccount) -> list[tuple[str, DeviceQuota]]:
         """The quotas of a queue and its ancestors, with the names of their queues."""
         names = [level.name for level in account.lineage]
         return [(name, self._by_queue[name]) for name in names if name in self._by_queue]
@@ -108,7 +110,7 @@ class DeviceQuotas:
         """Counts a task of the queue that was placed (1) or removed (-1)."""
         apply = ClaimedAmounts.add if sign > 0 else ClaimedAmounts.remove
         claims = self._devices.claims_of(task)
-        for _, quota in self._above(account):
+        for _, quota in self._lineage(account):
             apply(held_by(quota), claims)
 
     def limit_reached(
@@ -118,8 +120,8 @@ class DeviceQuotas:
         return self._first_limit(account, self._devices.claims_of(task), held_by)
 
     def limit_of_minimum(self, account: CapacityAccount, job: Job) -> QueueLimit | None:
-        """The first limit that the job's minimum would exceed; promises to other jobs count."""
-        return self._first_limit(account, self._minimum(job), _held, with_promised=True)
+        """The first limit that the job's minimum would exceed; the minima of admitted jobs count."""
+        return self._first_limit(account, self._minimum(job), _held, with_inqueue=True)
 
     def _first_limit(
         self,
@@ -127,20 +129,21 @@ class DeviceQuotas:
         claims: list[ResourceClaim],
         held_by: HeldBy,
         *,
-        with_promised: bool = False,
+        with_inqueue: bool = False,
     ) -> QueueLimit | None:
-        for name, quota in self._above(account) if claims else ():
+        for name, quota in self._lineage(account) if claims else ():
             found = quota.exceeded(
-                claims, held_by(quota), self._with_capacity, with_promised=with_promised
+                claims, held_by(quota), self._with_capacity, with_inqueue=with_inqueue
             )
             if found is not None:
                 return QueueLimit(name, *found)
         return None
 
-    def promise(self, account: CapacityAccount, job: Job) -> None:
+    def admit(self, account: CapacityAccount, job: Job) -> None:
+        """Counts the minimum of a job that was admitted."""
         claims = self._minimum(job)
-        for _, quota in self._above(account):
-            quota.promise(claims)
+        for _, quota in self._lineage(account):
+            quota.admit(claims)
 
     def _minimum(self, job: Job) -> list[ResourceClaim]:
         """The claims of the job's minimum of tasks, each once."""
@@ -149,15 +152,13 @@ class DeviceQuotas:
             key=lambda task: task.key,
         )
         if job.role_minima:
-            least = [
-                task
-                for role, count in job.role_minima.items()
-                for task in [task for task in tasks if task.role == role][:count]
-            ]
+            minimum = []
+            for role, count in job.role_minima.items():
+                minimum += [task for task in tasks if task.role == role][:count]
         else:
-            least = tasks[: job.min_available]
+            minimum = tasks[: job.min_available]
         claims_of = self._devices.claims_of
-        return [*{claim.key: claim for task in least for claim in claims_of(task)}.values()]
+        return [*{claim.key: claim for task in minimum for claim in claims_of(task)}.values()]
 
 
 class DeviceSimulation(QueueSimulation):

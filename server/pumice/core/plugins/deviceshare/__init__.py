@@ -1,4 +1,4 @@
-"""deviceshare: gives pods shares of GPUs and NPUs.
+"""deviceshare: allocates shares of GPUs and NPUs to pods.
 
 A row predicate refuses nodes whose cards cannot serve the pod, and a score prefers full or empty
 cards. When a pod is placed, its cards are chosen; the bind writes the choice as annotations, which
@@ -39,9 +39,9 @@ from pumice.core.plugins.deviceshare.gpu_share import GpuShare
 from pumice.core.plugins.deviceshare.kinds import (
     IGNORED,
     CardsOfKinds,
+    ChoiceOfKinds,
     DeviceKinds,
     QuestionOfKinds,
-    TakenOfKinds,
 )
 from pumice.core.plugins.deviceshare.mindcluster import CORES as CHIP_CORES
 from pumice.core.plugins.deviceshare.mindcluster import MindClusterNpu
@@ -52,7 +52,7 @@ from pumice.core.session.hooks import EventHandler, Hooks, Rows, Scores
 from pumice.core.session.policies import PlainRule, StateRule
 from pumice.core.session.session import Session
 
-_TAKES = (ALLOCATED, PIPELINED)
+_GETS_CARDS = (ALLOCATED, PIPELINED)
 
 
 class LabelArguments(Arguments):
@@ -68,7 +68,7 @@ class DeviceShareArguments(Arguments):
     """The kinds of devices that are shared, and the policies."""
 
     by_memory = boolean("deviceshare.GPUSharingEnable", "shares cards by memory", default=False)
-    by_number = boolean("deviceshare.GPUNumberEnable", "gives out whole cards", default=False)
+    by_number = boolean("deviceshare.GPUNumberEnable", "allocates whole cards", default=False)
     vgpu = boolean("deviceshare.VGPUEnable", "shares cards by memory and cores", default=False)
     locks = boolean(
         "deviceshare.NodeLockEnable", "locks a node while a pod gets its devices", default=False
@@ -76,14 +76,14 @@ class DeviceShareArguments(Arguments):
     policy = text(
         "deviceshare.SchedulePolicy",
         "",
-        "which cards of a node come first",
+        "which cards of a node are used first",
         Limit(choices=("", BINPACK, SPREAD)),
     )
     weight = integer("deviceshare.ScheduleWeight", 0, "weight of the score; 0: no score")
     exclusive = mappings(
         "deviceshare.GPUExclusiveRules",
         LabelArguments,
-        "pods that match one mapping of labels share no card",
+        "mappings of labels; pods that match the same mapping share no card",
     )
     mindcluster = boolean(
         "deviceshare.AscendMindClusterVNPUEnable",
@@ -104,8 +104,8 @@ class DeviceShareArguments(Arguments):
     )
 
     def why_not(self) -> str | None:
-        of_gpus = (type(self).by_memory, type(self).by_number, type(self).vgpu)
-        on = [argument.name for argument in of_gpus if argument.read(self)]
+        modes = (type(self).by_memory, type(self).by_number, type(self).vgpu)
+        on = [argument.name for argument in modes if argument.read(self)]
         return f"only one of {', '.join(on)} can be true" if len(on) > 1 else None
 
     def kinds(
@@ -127,7 +127,7 @@ class DeviceShareArguments(Arguments):
 
 
 class DeviceSharePlugin:
-    """Chooses cards for pods that share devices."""
+    """Chooses cards for pods that request shares of devices."""
 
     name: ClassVar[str] = "deviceshare"
     required: ClassVar[bool] = True
@@ -143,7 +143,7 @@ class DeviceSharePlugin:
 
     @classmethod
     def ignored_resources(cls, options: PluginOptions, devices: str) -> tuple[str, ...]:
-        """Resources that no node offers; they say how much of a device a container gets."""
+        """Resources that no node offers; they define the share of a device that a container gets."""
         if not DeviceShareArguments(options.arguments).hami:
             return ()
         npus = device_config(devices).npus
@@ -157,23 +157,23 @@ class DeviceSharePlugin:
             return
         self._is_on = True
         self._kinds = DeviceKinds(kinds)
-        # What the pods of a class request, by class.
+        # By class.
         self._requests = Memo(self._kinds.request_of)
-        self._chips = next((own for own in kinds if isinstance(own, MindClusterNpu)), None)
+        self._chips = next((kind for kind in kinds if isinstance(kind, MindClusterNpu)), None)
         self._session = session
         self._table = session.table
         is_late = LATE_DEVICES in session.cache.settings.compat
         read = _reader_of_late_devices(session, self._kinds) if is_late else self._kinds.read
         version = 0 if self._chips is None else data.version
         self._states = session.node_states(self.name, read, version)
-        locks = tuple(sorted({own.lock for own in kinds if own.lock}))
+        locks = tuple(sorted({kind.lock for kind in kinds if kind.lock}))
         if self._arguments.locks and locks:
             self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
         self._cards = CardStates(self._kinds, self._states, session.table, weight, self._locks)
-        # The shares that tasks were given in this session, by uid.
-        self._given: dict[str, TakenOfKinds] = {}
-        # The cards of the rows on which tasks are being placed together, before that.
+        # The shares that this session has allocated, by uid of a task.
+        self._choices: dict[str, ChoiceOfKinds] = {}
+        # The cards of the rows on which tasks are placed together, from before the placement.
         self._accepted: dict[int, CardsOfKinds | None] = {}
         self._register(session.hooks)
 
@@ -194,15 +194,15 @@ class DeviceSharePlugin:
         )
 
     def close(self, session: Session) -> None:
-        # These rows have usage that ends with the session, so that their results become invalid.
-        for row in sorted(self._cards.kept) if self._is_on else ():
+        # The usage of undone placements ends with the session, so that results become invalid.
+        for row in sorted(self._cards.undone) if self._is_on else ():
             session.table.touch(row)
-        # Locks expire.
+        # Locks expire, so that results become invalid.
         for row in sorted(self._locks.ends) if self._locks is not None else ():
             session.table.touch(row)
 
     def next_wake(self, _now_ns: int) -> int | None:
-        """When the next lock of a node ends."""
+        """The time at which the next lock of a node ends."""
         return None if self._locks is None else min(self._locks.ends.values(), default=None)
 
     # Requests.
@@ -224,12 +224,12 @@ class DeviceSharePlugin:
     def _refusals(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> tuple[Refusal, ...]:
         request = self._request(class_)
         fits, _ = self._cards.evaluate(rows, request, facet)
-        reason = self._kinds.asked(request).reason
+        reason = self._kinds.first_requested(request).reason
         never = not self._kinds.is_possible(request, facet)
         if self._locks is None:
             return (Refusal(reason, ~fits, unresolvable=never),)
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
-        locked = np.array([self._locks.holds(row) for row in where], dtype=np.bool_)
+        locked = np.array([self._locks.is_locked(row) for row in where], dtype=np.bool_)
         return (
             Refusal(LOCKED, locked, unresolvable=True),
             Refusal(reason, ~fits & ~locked, unresolvable=never),
@@ -243,7 +243,7 @@ class DeviceSharePlugin:
         return self._cards.steps[number, self._request(class_), count]
 
     def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
-        """MindCluster's scores; None: the pod shares no chip, or a candidate has no cards."""
+        """MindCluster's scores; None: the pod requests no chip, or a candidate has no cards."""
         assert self._chips is not None
         column = self._table.column_of(CHIP_CORES)
         if column is None or any(self._states.of(row) is None for row in rows):
@@ -256,32 +256,31 @@ class DeviceSharePlugin:
 
     def _allocated(self, task: Task) -> str | None:
         row = self._table.row_of(task.node_name)
-        # A pod whose eviction was undone still has its cards.
-        if row is None or task.status not in _TAKES or not self._concerns(task.class_):
+        # A pod whose eviction was undone has another status, and still has its cards.
+        if row is None or task.status not in _GETS_CARDS or not self._concerns(task.class_):
             return None
         cards = self._states.of(row)
         if cards == IGNORED:
             return None
         number = self._cards.number(row, now=task.status is ALLOCATED)
-        taken = self._cards.answers[number, self._question(task, row)]
-        if cards is None or taken is None:
-            return self._kinds.asked(self._request(task.class_)).reason
-        self._give(task, row, cards, taken)
+        choice = self._cards.answers[number, self._question(task, row)]
+        if cards is None or choice is None:
+            return self._kinds.first_requested(self._request(task.class_)).reason
+        self._assign(task, row, cards, choice)
         return None
 
-    def _give(self, task: Task, row: int, cards: CardsOfKinds, taken: TakenOfKinds) -> None:
-        self._given[task.uid] = taken
-        said = self._kinds.annotations(task, cards, taken, self._session.now_ns)
-        self._session.annotate(task, said)
+    def _assign(self, task: Task, row: int, cards: CardsOfKinds, choice: ChoiceOfKinds) -> None:
+        self._choices[task.uid] = choice
+        annotations = self._kinds.annotations(task, cards, choice, self._session.now_ns)
+        self._session.annotate(task, annotations)
         if self._locks is not None and task.status is ALLOCATED:
             self._locks.reserve(row, task.uid)
-            asked = self._kinds.asked(self._request(task.class_))
-            if asked.lock:
-                device = SharedDevice(asked.name, asked.lock)
-                self._session.outbox.attach_device(task, device)
-        # With MindCluster, the usage also depends on what the device plugin has done for the pod.
+            kind = self._kinds.first_requested(self._request(task.class_))
+            if kind.lock:
+                self._session.outbox.attach_device(task, SharedDevice(kind.name, kind.lock))
+        # With MindCluster, the usage also depends on annotations that the device plugin writes.
         if self._chips is None:
-            self._states.update(row, self._kinds.with_pod(cards, taken))
+            self._states.update(row, self._kinds.with_pod(cards, choice))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether ``_allocated`` will find the same cards as the predicate did for these rows."""
@@ -293,21 +292,21 @@ class DeviceSharePlugin:
     def _allocated_many(self, tasks: list[Task]) -> None:
         if not self._concerns(tasks[0].class_):
             return
-        # The tasks have no cards yet, so that the cards in use are the same as before.
+        # The tasks have no cards yet, so that the usage is the same as before the placement.
         for row, cards in self._accepted.items():
             self._states.update(row, cards)
         for task in tasks:
             self._allocated(task)
 
     def _deallocated(self, task: Task) -> None:
-        taken = self._given.pop(task.uid, None)
+        choice = self._choices.pop(task.uid, None)
         row = self._table.row_of(task.node_name)
-        if taken is None or row is None:
+        if choice is None or row is None:
             return
         if self._locks is not None:
             self._locks.unreserve(row, task.uid)
             self._session.outbox.attach_device(task, None)
-        self._cards.keep(row, taken)
+        self._cards.keep_undone(row, choice)
 
 
 def _reader_of_late_devices(
@@ -315,8 +314,8 @@ def _reader_of_late_devices(
 ) -> Callable[[NodeEntry], CardsOfKinds | None]:
     """Reads the cards of nodes that were updated since the first session; others are ignored.
 
-    Volcano notices in its first session that the plugin is on, and reads the devices of a node only
-    at the next update of the node.
+    Volcano reads the devices of a node only when the node is updated after the first session with
+    this plugin.
     """
     states = session.cache.node_states
     if states.first_nodes is None:

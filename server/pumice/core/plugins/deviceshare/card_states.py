@@ -1,7 +1,7 @@
-"""Which requests fit on which cards, computed once for nodes with equal cards and equal usage.
+"""Allocations of cards, computed once for nodes with equal cards and equal usage.
 
 The cards of a node and their usage are a *state* with a number. The result for a request, and the
-state after it, are kept by number; most nodes of a cluster are in few states.
+state after it, are cached by number, because the nodes of a cluster are mostly in few states.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pumice.core.plugins.deviceshare.kinds import (
     IGNORED,
     Blocked,
     CardsOfKinds,
+    ChoiceOfKinds,
     DeviceKinds,
     QuestionOfKinds,
     StateOfKinds,
-    TakenOfKinds,
 )
 from pumice.core.session.feasibility.rows import NodeRows
 
@@ -40,7 +40,7 @@ NO_CARDS = 0
 _Evaluated = tuple[Mask, Floats]
 
 
-class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds | None]):
+class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, ChoiceOfKinds | None]):
     """The states of all nodes in one session, and the results for them."""
 
     def __init__(
@@ -57,13 +57,13 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds
         self._states = states
         super().__init__(table)
         assert self._number_of(None) == NO_CARDS
-        # By state, request and count: the weighted scores of the first, second … pod, as far as they
-        # fit.
+        # By state, request and count: the weighted scores of the first, second … pod that fits.
         self.steps = Memo(self._find_steps)
-        # The last result: the predicate and the score ask for the same rows.
+        # The last result, because the predicate and the score evaluate the same rows.
         self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
-        # By row and number of the kind: usage that Volcano does not free before the session ends.
-        self.kept: dict[int, dict[int, tuple[Usage, ...]]] = {}
+        # By row and index of the kind: the usage of undone placements, which Volcano does not free
+        # before the session ends.
+        self.undone: dict[int, dict[int, tuple[Usage, ...]]] = {}
 
     def number(self, row: int, *, now: bool = False) -> int:
         """The state of a node; a locked node has no cards.
@@ -71,25 +71,25 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds
         With ``now``, pods that are being deleted still use their cards.
         """
         cards = self._states.of(row)
-        if cards is None or (self._locks is not None and self._locks.holds(row)):
+        if cards is None or (self._locks is not None and self._locks.is_locked(row)):
             return NO_CARDS
         state: list[State | None] = [
             None if own is None else (own.shape, own.all_usage if now else own.usage)
             for own in cards
         ]
-        for place, kept in self.kept[row].items() if row in self.kept else ():
-            own = state[place]
-            if own is not None and len(kept) == len(own[1]):
-                state[place] = (own[0], tuple(map(_sum, own[1], kept)))
+        for index, undone in self.undone[row].items() if row in self.undone else ():
+            own = state[index]
+            if own is not None and len(undone) == len(own[1]):
+                state[index] = (own[0], tuple(map(_sum, own[1], undone)))
         return self._number_of(tuple(state))
 
-    def keep(self, row: int, taken: TakenOfKinds) -> None:
-        """Keeps the shares of an undone placement in use, for the kinds that do so."""
-        for place, (kind, own) in enumerate(zip(self._kinds.kinds, taken, strict=False)):
+    def keep_undone(self, row: int, choice: ChoiceOfKinds) -> None:
+        """Keeps the shares of an undone placement in use, for the kinds with ``keeps_undone``."""
+        for index, (kind, own) in enumerate(zip(self._kinds.kinds, choice, strict=False)):
             if kind.keeps_undone and own is not None:
-                kept = self.kept.setdefault(row, {})
-                before = kept.get(place) or (Usage(),) * len(own.usage)
-                kept[place] = with_shares(before, own.all_shares())
+                undone = self.undone.setdefault(row, {})
+                before = undone.get(index) or (Usage(),) * len(own.usage)
+                undone[index] = with_shares(before, own.all_shares())
                 self._table.touch(row)
 
     def blocked(self, facet: Hashable, row: int) -> Blocked | None:
@@ -97,18 +97,20 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds
         cards = None if facet is None else self._states.of(row)
         return None if cards is None else self._kinds.blocked(facet, cards, self._table.rows[row])
 
-    def _answer(self, state: StateOfKinds | None, question: QuestionOfKinds) -> TakenOfKinds | None:
+    def _answer(
+        self, state: StateOfKinds | None, question: QuestionOfKinds
+    ) -> ChoiceOfKinds | None:
         """The shares that a pod gets; None: it does not fit."""
         if state is None:
             return None
-        # A node whose devices are ignored has a state without kinds.
-        return self._kinds.take(state, question) if state else ()
+        # The state of a node whose devices are ignored is empty.
+        return self._kinds.choose(state, question) if state else ()
 
-    def _next(self, number: int, answer: TakenOfKinds | None) -> int | None:
+    def _next(self, number: int, answer: ChoiceOfKinds | None) -> int | None:
         state = self._values[number]
         if answer is None or state is None:
             return None
-        # With locks, a node serves one pod at a time.
+        # With locks, a node takes one pod at a time.
         if self._locks is not None:
             return NO_CARDS
         return self._number_of(
@@ -118,10 +120,10 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds
             )
         )
 
-    def _weighted(self, taken: TakenOfKinds | None) -> float:
-        if taken is None:
+    def _weighted(self, choice: ChoiceOfKinds | None) -> float:
+        if choice is None:
             return 0.0
-        score = sum((own.score for own in taken if own is not None), 0.0)
+        score = sum((own.score for own in choice if own is not None), 0.0)
         return math.floor(score + 0.5) * self._weight
 
     def is_freed(self, row: int) -> bool:
@@ -146,24 +148,24 @@ class CardStates(StateNumbers[StateOfKinds | None, QuestionOfKinds, TakenOfKinds
     def _by_state(self, rows: NodeRows, question: QuestionOfKinds) -> _Evaluated:
         numbers = self.numbers_ahead(rows.index, rows.ahead, question)
         distinct, where = np.unique(numbers, return_inverse=True)
-        fits, scores = self._judge([self.answers[n, question] for n in distinct.tolist()])
+        fits, scores = self._arrays([self.answers[n, question] for n in distinct.tolist()])
         return fits[where], scores[where]
 
     def _by_row(self, rows: NodeRows, request: tuple[Any, ...], facet: Any) -> _Evaluated:
-        """The same where some cards of each node are blocked."""
+        """The same for a pod with a facet, for which cards can be blocked on each node."""
         numbers = self._follow()
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
         ahead = [0] * len(where) if rows.ahead is None else rows.ahead.astype(np.intp).tolist()
-        taken = []
+        choices = []
         for row, count in zip(where, ahead, strict=True):
             question = (request, facet, self.blocked(facet, row))
             number = self._after(int(numbers[row]), question, count)
-            taken.append(self.answers[number, question])
-        return self._judge(taken)
+            choices.append(self.answers[number, question])
+        return self._arrays(choices)
 
-    def _judge(self, taken: list[TakenOfKinds | None]) -> _Evaluated:
-        fits = np.array([each is not None for each in taken], dtype=np.bool_)
-        return fits, np.array([self._weighted(each) for each in taken], dtype=np.float64)
+    def _arrays(self, choices: list[ChoiceOfKinds | None]) -> _Evaluated:
+        fits = np.array([each is not None for each in choices], dtype=np.bool_)
+        return fits, np.array([self._weighted(each) for each in choices], dtype=np.float64)
 
     def _find_steps(self, key: tuple[int, tuple[Any, ...], int]) -> tuple[float, ...]:
         number, request, count = key
@@ -185,7 +187,7 @@ class NodeLocks:
 
     The device plugin of a node serves one pod at a time. A lock is an annotation of the node with a
     time. The adapter sets it before it binds a pod, and the device plugin removes it when the pod
-    has its cards. A lock is void after five minutes.
+    has its cards. A lock expires after five minutes.
     """
 
     def __init__(
@@ -197,13 +199,13 @@ class NodeLocks:
     ) -> None:
         self._names = names
         self._table, self._now_ns, self._concerns = table, now_ns, concerns
-        # The pod that this session placed there, by row.
-        self._taken: dict[int, str] = {}
+        # By row, the uid of the pod that this session placed there.
+        self._reserved: dict[int, str] = {}
         # The end of the annotation's lock, by row.
         self.ends: dict[int, int] = {}
 
-    def holds(self, row: int) -> bool:
-        if row in self._taken:
+    def is_locked(self, row: int) -> bool:
+        if row in self._reserved:
             return True
         entry = self._table.rows[row]
         for text in filter(None, map(entry.known_node.annotations.get, self._names)):
@@ -216,15 +218,15 @@ class NodeLocks:
         )
 
     def reserve(self, row: int, pod_uid: str) -> None:
-        self._taken[row] = pod_uid
+        self._reserved[row] = pod_uid
 
     def unreserve(self, row: int, pod_uid: str) -> None:
-        if self._taken.get(row) == pod_uid:
-            del self._taken[row]
+        if self._reserved.get(row) == pod_uid:
+            del self._reserved[row]
 
 
 def _end_ns(text: str) -> int | None:
-    """The end of a lock; None: the time cannot be read, and as in Volcano the lock holds."""
+    """The end of a lock; None: the time is invalid, and as in Volcano the lock does not expire."""
     try:
         since = datetime.fromisoformat(text)
     except ValueError:

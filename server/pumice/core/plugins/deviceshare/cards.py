@@ -1,4 +1,4 @@
-"""Cards that pods share, as values: the cards of a node, their usage, and the shares of a pod."""
+"""Values about shared cards: the cards of a node, their usage, and the shares of a pod."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.status import RELEASING
 
-# A larger number in an annotation or capacity is a mistake.
-MOST_CARDS = 1024
+# A node with more cards than this counts as one without cards.
+MAX_CARDS = 1024
 _UINT32 = 2**32
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 # Policies: full or empty cards first.
 BINPACK, SPREAD = "binpack", "spread"
 
 
 Annotations = Mapping[str, str]
-# The names of a node's cards, with their positions.
-Places = Mapping[str, int]
+# The indexes of a node's cards, by name.
+Indexes = Mapping[str, int]
 C = TypeVar("C")
 
 
 class Usage(NamedTuple):
-    """What is in use of one card."""
+    """The used part of one card."""
 
     pods: int = 0
     memory: int = 0
@@ -43,12 +43,12 @@ class Usage(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a container takes of one card, by the card's index."""
+    """The part of one card that a container uses; the card is an index."""
 
     card: int
     memory: int
     cores: int
-    # The MIG instance, and the memory of the card that it takes.
+    # The MIG instance, and its memory.
     part: str = ""
     part_memory: int = 0
 
@@ -60,7 +60,7 @@ State = tuple[Any, tuple[Usage, ...]]
 Question = tuple[Any, Any, frozenset[int]]
 
 
-class Taken(NamedTuple):
+class Choice(NamedTuple):
     """The shares of a pod by container, and the usage of the cards with them."""
 
     shares: tuple[tuple[Share, ...], ...]
@@ -75,16 +75,16 @@ class Taken(NamedTuple):
 class NodeCards:
     """The cards of one kind that a node has, and their usage."""
 
-    # Equal for nodes with equal cards; it does not contain their names.
+    # Equal for nodes with equal cards; without the names of the cards.
     shape: Any
     names: tuple[str, ...]
     # Without pods that are being deleted, and with them.
     usage: tuple[Usage, ...]
     all_usage: tuple[Usage, ...]
 
-    def plus(self, taken: Taken) -> NodeCards:
+    def plus(self, choice: Choice) -> NodeCards:
         """The cards with a further pod on them."""
-        shares = taken.all_shares()
+        shares = choice.all_shares()
         usage = with_shares(self.usage, shares)
         is_same = self.all_usage is self.usage
         all_usage = usage if is_same else with_shares(self.all_usage, shares)
@@ -94,14 +94,14 @@ class NodeCards:
 class DeviceKind(ABC):
     """A kind of shared device: reads nodes and pods, chooses cards, and writes annotations."""
 
-    # The name of the device in Volcano, the name of its lock, and the reason of refusals.
+    # The name of the kind in Volcano, the name of its lock, and the reason of refusals.
     name: str
     lock: str
     reason: str
     # Whether nodes are scored, and whether the choice depends on more than the class.
     has_scores = False
     has_facets = False
-    # Whether the shares of a placement that is undone count until the session ends.
+    # Whether the shares of an undone placement stay in use until the session ends.
     keeps_undone = False
 
     def is_possible(self, request: Any, facet: Any) -> bool:
@@ -118,11 +118,11 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def cards_of(self, entry: NodeEntry) -> tuple[Any, tuple[str, ...]] | None:
-        """The shape and the names of a node's cards; None: it has none, or they cannot be read."""
+        """The shape and the names of a node's cards; None: it has none, or its data is invalid."""
 
     @abstractmethod
-    def shares_of(self, task: Task, shape: Any, places: Places) -> Iterable[Share]:
-        """The shares of a pod on a node, by its annotations."""
+    def shares_of(self, task: Task, shape: Any, indexes: Indexes) -> Iterable[Share]:
+        """The shares of a pod on a node, from its annotations."""
 
     def read(self, entry: NodeEntry) -> NodeCards | None:
         """The cards of a node with the usage of its pods; None: as for ``cards_of``."""
@@ -130,11 +130,11 @@ class DeviceKind(ABC):
         if found is None:
             return None
         shape, names = found
-        places = positions(names)
+        indexes = indexes_of(names)
         staying, leaving = list[Share](), list[Share]()
         for task in entry.tasks.values():
             shares = leaving if task.status is RELEASING else staying
-            shares.extend(self.shares_of(task, shape, places))
+            shares.extend(self.shares_of(task, shape, indexes))
         usage = with_shares((Usage(),) * len(names), staying)
         return NodeCards(shape, names, usage, with_shares(usage, leaving) if leaving else usage)
 
@@ -143,25 +143,25 @@ class DeviceKind(ABC):
         return NO_CARD
 
     @abstractmethod
-    def take(self, state: State, question: Question) -> Taken | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         """The shares that a pod would get; None: it does not fit."""
 
     @abstractmethod
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
         """The annotations for a pod that is being placed."""
 
 
 NO_CARD: frozenset[int] = frozenset()
 
 
-def positions(names: Sequence[str]) -> Places:
-    return {name: place for place, name in enumerate(names)}
+def indexes_of(names: Sequence[str]) -> Indexes:
+    return {name: index for index, name in enumerate(names)}
 
 
 def named_cards(named: Sequence[tuple[str, C]]) -> tuple[tuple[C, ...], tuple[str, ...]] | None:
     """Cards and names; None: there are no cards, too many, or two with the same name."""
     cards = dict(named)
-    if not named or len(cards) != len(named) or len(named) > MOST_CARDS:
+    if not named or len(cards) != len(named) or len(named) > MAX_CARDS:
         return None
     return tuple(cards.values()), tuple(cards)
 
@@ -174,20 +174,20 @@ def with_shares(usage: tuple[Usage, ...], shares: Iterable[Share]) -> tuple[Usag
 
 
 def fullness(used: Usage, memory: int) -> float:
-    """The memory of a card that is in use, from 0 to 100."""
+    """The used part of a card's memory, in percent."""
     return 100 * (float(used.memory) / float(memory)) if memory else 0.0
 
 
-def plain_int(text: str) -> int | None:
-    """A number as Go's ``ParseUint`` reads it, of at most 32 bits; None for anything else."""
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+def parse_uint32(text: str) -> int | None:
+    """Parses a number of at most 32 bits like Go's ``ParseUint``; None: the text is invalid."""
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return None
     number = int(text)
     return number if number < _UINT32 else None
 
 
-def plain_ints(text: str) -> list[int] | None:
-    """Numbers separated by commas; None where one of them is not a number."""
-    numbers = [plain_int(part) for part in text.split(",")] if text else []
+def parse_uint32s(text: str) -> list[int] | None:
+    """Parses numbers separated by commas; None: one of them is invalid."""
+    numbers = [parse_uint32(part) for part in text.split(",")] if text else []
     known = [number for number in numbers if number is not None]
     return known if len(known) == len(numbers) else None

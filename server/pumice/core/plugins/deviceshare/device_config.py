@@ -1,6 +1,6 @@
 """The device configuration: names of resources, MIG geometries, and types of Ascend NPUs.
 
-The adapter reads it from a ConfigMap. Without one, the built-in configuration counts, as in Volcano.
+The adapter reads it from a ConfigMap. Without one, the built-in configuration is used, as in Volcano.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ResourceNames:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """A way to divide a card: memory and count of each kind of MIG instance."""
+    """A MIG geometry: memory and count of each kind of instance."""
 
     group: str
     instances: tuple[tuple[int, int], ...]
@@ -41,7 +41,7 @@ class Geometry:
 class NpuType:
     """One type of Ascend NPU and the parts into which it can be divided."""
 
-    word: str
+    common_word: str
     names: ResourceNames
     memory_allocatable: int
     memory_capacity: int
@@ -64,16 +64,16 @@ class DeviceConfig:
     """The configuration of the device plugins of a cluster."""
 
     vgpu: ResourceNames
-    # The memory of a MIG instance is divided by this, to get the unit of requests.
+    # The unit of memory requests: the memory of a MIG instance is divided by it.
     memory_factor: int
-    # By words; the type of a card contains one of them.
+    # By models; the type of a card contains one of them.
     geometries: tuple[tuple[tuple[str, ...], tuple[Geometry, ...]], ...]
     npus: tuple[NpuType, ...]
     # Whether pods may share the cores of an NPU; nodes can override it.
     shares_npu_cores: bool
 
     def geometries_of(self, type_: str) -> tuple[Geometry, ...]:
-        """How a card of a type can be divided; the first entry that matches counts."""
+        """The geometries of the first entry that matches the type of a card."""
         for models, geometries in self.geometries:
             if any(model in type_ for model in models):
                 return geometries
@@ -97,7 +97,7 @@ _ASCEND_310P = {
 
 @lru_cache(maxsize=8)
 def device_config(text: str) -> DeviceConfig:
-    """Reads a valid configuration; an empty text stands for the built-in one."""
+    """Parses a valid configuration; an empty text is the built-in configuration."""
     return _config(json.loads(text)) if text else DEFAULT_DEVICES
 
 
@@ -106,7 +106,7 @@ def why_not_devices(data: object) -> str | None:
     try:
         _config(data)
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-        return f"cannot be read: {error}"
+        return f"is invalid: {error}"
     except LookupError as error:
         return f"lacks the key {error}"
     return None

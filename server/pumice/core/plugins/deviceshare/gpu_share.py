@@ -9,17 +9,17 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import ContainerResources
 from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
-    MOST_CARDS,
+    MAX_CARDS,
     Annotations,
+    Choice,
     DeviceKind,
+    Indexes,
     NodeCards,
-    Places,
     Question,
     Share,
     State,
-    Taken,
-    plain_int,
-    plain_ints,
+    parse_uint32,
+    parse_uint32s,
     with_shares,
 )
 
@@ -31,10 +31,10 @@ UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
 
 
 class GpuShare(DeviceKind):
-    """Shares a card by memory, or gives out whole cards by number.
+    """Shares a card by memory, or allocates whole cards by number.
 
-    The shape of a node's cards is the memory of each, and their names are the numbers of the healthy
-    ones.
+    The shape of a node's cards is the memory of each card, and their names are the numbers of the
+    healthy cards.
     """
 
     name = "GpuShare"
@@ -43,14 +43,14 @@ class GpuShare(DeviceKind):
     def __init__(self, *, by_memory: bool) -> None:
         self._by_memory = by_memory
         self._resource = MEMORY if by_memory else NUMBER
-        what = "GpuShare no enough gpu memory" if by_memory else "GpuNumber no enough gpu number"
-        self.reason = f"{what} on node"
+        short = "GpuShare no enough gpu memory" if by_memory else "GpuNumber no enough gpu number"
+        self.reason = f"{short} on node"
 
     def request_of(self, class_: TaskClass) -> int | None:
-        return self._demand(class_.spec.containers) or None
+        return self._request(class_.spec.containers) or None
 
-    def _demand(self, containers: Iterable[ContainerResources]) -> int:
-        """The sum of the limits of all containers, or the largest limit of an init container."""
+    def _request(self, containers: Iterable[ContainerResources]) -> int:
+        """The sum of the limits of all containers, or the largest limit of an init container if larger."""
         total = largest = 0
         for container in containers:
             limit = whole_units(dict(container.limits).get(self._resource, 0))
@@ -66,34 +66,34 @@ class GpuShare(DeviceKind):
         if MEMORY not in capacity or NUMBER not in capacity:
             return None
         count = whole_units(capacity[NUMBER])
-        if not 0 < count <= MOST_CARDS:
+        if not 0 < count <= MAX_CARDS:
             return None
-        broken = {plain_int(text) for text in node.annotations.get(UNHEALTHY, "").split(",")}
-        healthy = tuple(str(card) for card in range(count) if card not in broken)
+        unhealthy = {parse_uint32(text) for text in node.annotations.get(UNHEALTHY, "").split(",")}
+        healthy = tuple(str(card) for card in range(count) if card not in unhealthy)
         return whole_units(capacity[MEMORY]) // count, healthy
 
-    def shares_of(self, task: Task, _memory: int, places: Places) -> list[Share]:
-        demand = self._demand(task.class_.spec.containers)
-        if not demand:
+    def shares_of(self, task: Task, _memory: int, indexes: Indexes) -> list[Share]:
+        request = self._request(task.class_.spec.containers)
+        if not request:
             return []
-        numbers = sorted(set(plain_ints(task.annotations.get(INDEX, "")) or ()))
-        memory = demand if self._by_memory else 0
-        return [Share(places[str(n)], memory, 0) for n in numbers if str(n) in places]
+        numbers = sorted(set(parse_uint32s(task.annotations.get(INDEX, "")) or ()))
+        memory = request if self._by_memory else 0
+        return [Share(indexes[str(n)], memory, 0) for n in numbers if str(n) in indexes]
 
-    def take(self, state: State, question: Question) -> Taken | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (card_memory, usage), (request, _, _) = state, question
         if self._by_memory:
             memory, count = request, 1
             fits = [i for i, used in enumerate(usage) if card_memory - used.memory >= memory]
         else:
             memory, count = 0, request
-            # Volcano takes any idle cards; pumice takes the first ones.
+            # Volcano chooses any idle cards; pumice chooses the first ones.
             fits = [i for i, used in enumerate(usage) if not used.pods]
         if len(fits) < count:
             return None
         shares = tuple(Share(index, memory, 0) for index in fits[:count])
-        return Taken((shares,), with_shares(usage, shares), 0.0)
+        return Choice((shares,), with_shares(usage, shares), 0.0)
 
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        numbers = ",".join(cards.names[share.card] for share in taken.shares[0])
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        numbers = ",".join(cards.names[share.card] for share in choice.shares[0])
         return {INDEX: numbers, PREDICATE_TIME: str(now_ns)}

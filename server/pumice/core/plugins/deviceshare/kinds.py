@@ -1,7 +1,7 @@
-"""All kinds of devices that are switched on, as one.
+"""All kinds of devices that are switched on, with the methods of one kind.
 
-Values of nodes and pods are tuples with an entry for each kind: None where a node has no cards of the
-kind, or a pod requests none.
+Values of nodes and pods are tuples with an entry for each kind; the entry is None where a node has no
+cards of the kind, or a pod requests none.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.plugins.deviceshare.cards import (
     NO_CARD,
     Annotations,
+    Choice,
     DeviceKind,
     NodeCards,
     State,
-    Taken,
 )
 
 CardsOfKinds = tuple[NodeCards | None, ...]
 StateOfKinds = tuple[State | None, ...]
-TakenOfKinds = tuple[Taken | None, ...]
+ChoiceOfKinds = tuple[Choice | None, ...]
 Blocked = tuple[frozenset[int], ...]
-# The requests and facets of a pod, and the cards that it cannot get; None: there are no such facets or cards.
+# The requests and facets of a pod, and the cards that it cannot get; None: no facets, or no such cards.
 QuestionOfKinds = tuple[tuple[Any, ...], tuple[Any, ...] | None, Blocked | None]
-# The cards of a node whose devices are ignored: pods are placed there as if they shared none.
+# The cards of a node whose devices are ignored: pods are placed there as if they requested none.
 IGNORED: CardsOfKinds = ()
 
 
@@ -39,8 +39,8 @@ class DeviceKinds:
         self.has_scores = any(kind.has_scores for kind in kinds)
         self.has_facets = any(kind.has_facets for kind in kinds)
 
-    def asked(self, request: Any) -> DeviceKind:
-        """The first kind that a request is for."""
+    def first_requested(self, request: Any) -> DeviceKind:
+        """The first kind that a pod requests."""
         return next(kind for kind, own in zip(self.kinds, request, strict=True) if own is not None)
 
     def request_of(self, class_: TaskClass) -> tuple[Any, ...] | None:
@@ -67,31 +67,31 @@ class DeviceKinds:
             for kind, own, its_facet in zip(self.kinds, cards, facet, strict=False)
         )
 
-    def take(self, state: StateOfKinds, question: QuestionOfKinds) -> TakenOfKinds | None:
+    def choose(self, state: StateOfKinds, question: QuestionOfKinds) -> ChoiceOfKinds | None:
         """The shares that a pod would get of each kind; None: it does not fit."""
         requests, facets, blocked = question
-        found: list[Taken | None] = []
-        for place, (kind, asked) in enumerate(zip(self.kinds, requests, strict=True)):
-            own, taken = state[place], None
-            if asked is not None:
-                facet = None if facets is None else facets[place]
-                out = NO_CARD if blocked is None else blocked[place]
-                taken = None if own is None else kind.take(own, (asked, facet, out))
-                if taken is None:
+        found: list[Choice | None] = []
+        for index, (kind, request) in enumerate(zip(self.kinds, requests, strict=True)):
+            own, choice = state[index], None
+            if request is not None:
+                facet = None if facets is None else facets[index]
+                cards = NO_CARD if blocked is None else blocked[index]
+                choice = None if own is None else kind.choose(own, (request, facet, cards))
+                if choice is None:
                     return None
-            found.append(taken)
+            found.append(choice)
         return tuple(found)
 
-    def with_pod(self, cards: CardsOfKinds, taken: TakenOfKinds) -> CardsOfKinds:
+    def with_pod(self, cards: CardsOfKinds, choice: ChoiceOfKinds) -> CardsOfKinds:
         """The cards of a node with a further pod on them."""
-        each = zip(cards, taken, strict=True)
+        each = zip(cards, choice, strict=True)
         return tuple([own if own is None or its is None else own.plus(its) for own, its in each])
 
     def annotations(
-        self, task: Task, cards: CardsOfKinds, taken: TakenOfKinds, now_ns: int
+        self, task: Task, cards: CardsOfKinds, choice: ChoiceOfKinds, now_ns: int
     ) -> Annotations:
-        said: dict[str, str] = {}
-        for kind, own, its in zip(self.kinds, cards, taken, strict=True):
+        annotations: dict[str, str] = {}
+        for kind, own, its in zip(self.kinds, cards, choice, strict=True):
             if own is not None and its is not None:
-                said |= kind.annotations(task, own, its, now_ns)
-        return said
+                annotations |= kind.annotations(task, own, its, now_ns)
+        return annotations

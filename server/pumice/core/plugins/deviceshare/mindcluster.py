@@ -1,4 +1,4 @@
-"""Ascend 310P NPUs as MindCluster shares them: by AI cores, in templates or as whole chips."""
+"""Ascend 310P NPUs in MindCluster's way: shares are templates with AI cores, or whole chips."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.quantities import whole_units
 from pumice.core.plugins.deviceshare.cards import (
-    MOST_CARDS,
+    MAX_CARDS,
     Annotations,
+    Choice,
     DeviceKind,
+    Indexes,
     NodeCards,
-    Places,
     Question,
     Share,
     State,
-    Taken,
     Usage,
-    plain_int,
-    plain_ints,
+    parse_uint32,
+    parse_uint32s,
     with_shares,
 )
 
@@ -37,7 +37,7 @@ _NODE_STATUS, _PRE_SEPARATE = "NodeStatus", "PreSeparate"
 _POINTS = 8.0
 # The AI cpus of a chip, by its AI cores.
 _CPUS = {8: 7, 10: 7}
-# By the number of groups on a chip: templates with this many cores or more do not fit.
+# By the number of groups on a chip, the number of cores from which a template does not fit.
 _TOO_MANY_CORES = {3: 4, 4: 2}
 
 
@@ -65,9 +65,9 @@ _TEMPLATES = {
 # The template that a pod gets if its own does not fit.
 _SMALLER = {"vir02": "vir02_1c", "vir04": "vir04_3c"}
 # ``Usage.parts`` has an entry for each pod on a chip: the template, a slash, and a group of the chip.
-# Before the device plugin has made the group, the entry has one of these instead: the pod was placed,
-# or the device plugin has been asked.
-_PLACED, _ASKED = "?", "!"
+# Before the device plugin has created the group, the entry has one of these instead of a group: the
+# pod was placed, or the device plugin was requested to create the group.
+_PLACED, _REQUESTED = "?", "!"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class MindClusterNpu(DeviceKind):
         containers = [c for c in class_.spec.containers if not c.init]
         if not any(CORES in dict(container.limits) for container in containers):
             return None
-        asked = (dict(c.requests).get(CORES, dict(c.limits).get(CORES, 0)) for c in containers)
-        return next((whole_units(amount) for amount in asked if amount), None)
+        amounts = (dict(c.requests).get(CORES, dict(c.limits).get(CORES, 0)) for c in containers)
+        return next((whole_units(amount) for amount in amounts if amount), None)
 
     def facet_of(self, task: Task) -> tuple[bool, str] | None:
-        """Whether the pod prefers more cpus, and its wish for DVPP; None: it has no wishes."""
+        """Whether the pod prefers more cpus, and its DVPP preference; None: it prefers nothing."""
         labels = task.pod.labels
-        wishes = (labels.get("vnpu-level") == "high", labels.get("vnpu-dvpp", "null"))
-        return None if wishes == (False, "null") else wishes
+        preferences = (labels.get("vnpu-level") == "high", labels.get("vnpu-dvpp", "null"))
+        return None if preferences == (False, "null") else preferences
 
     def is_possible(self, request: Any, facet: Any) -> bool:
-        """Volcano does not evict pods for these chips."""
+        """False, because Volcano does not evict pods for these chips."""
         return False
 
     def cards_of(self, entry: NodeEntry) -> tuple[_Shape, tuple[str, ...]] | None:
@@ -115,22 +115,22 @@ class MindClusterNpu(DeviceKind):
             return None
         return shape, tuple(str(chip) for chip in sorted(chips))
 
-    def shares_of(self, task: Task, shape: _Shape, places: Places) -> Iterator[Share]:
+    def shares_of(self, task: Task, shape: _Shape, indexes: Indexes) -> Iterator[Share]:
         chips, name = _chips_of(task.annotations.get(CORES, ""))
         # Without a known template, the share is a whole chip.
         template = _TEMPLATES.get(name) or Template(name, shape.cores, shape.cpus)
         real = task.annotations.get(_REAL, "")
         group = real.rpartition("_")[2] if "_" in real else ""
         if not real:
-            group = _ASKED if CORES in task.pod.annotations else _PLACED
+            group = _REQUESTED if CORES in task.pod.annotations else _PLACED
         for chip in chips:
-            place = places.get(str(chip))
-            if place is not None:
+            index = indexes.get(str(chip))
+            if index is not None:
                 part = f"{name}/{group}"
-                yield Share(place, template.cpus, template.cores, part, template.cpus)
+                yield Share(index, template.cpus, template.cores, part, template.cpus)
 
     def _chips(self, entry: NodeEntry) -> set[int]:
-        """The numbers of the chips that can be used; none where nothing is known of the node."""
+        """The numbers of the usable chips; empty if there is no data about the node."""
         known = self._data.get(f"{NODE_DATA}{entry.name}")
         if _CHIPS not in known or known.get(_NODE_STATUS) == _PRE_SEPARATE:
             return set()
@@ -143,9 +143,9 @@ class MindClusterNpu(DeviceKind):
         for task in entry.tasks.values():
             listed |= set(_chips_of(task.annotations.get(CORES, ""))[0])
         listed -= _numbers(known.get(f"{_CHIPS}-Unhealthy"))
-        return listed if len(listed) <= MOST_CARDS else set()
+        return listed if len(listed) <= MAX_CARDS else set()
 
-    def take(self, state: State, question: Question) -> Taken | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, _) = state, question
         if not request % shape.cores:
             return _whole_chips(shape, usage, request // shape.cores)
@@ -154,21 +154,21 @@ class MindClusterNpu(DeviceKind):
         while template is not None:
             chip = _chip_for(template, shape, usage)
             if chip is not None:
-                # The device plugin divides chips for one template at a time.
+                # The device plugin creates shares of one template at a time.
                 if _unserved(usage) - {template.name}:
                     return None
                 part = f"{template.name}/{_PLACED}"
                 share = Share(chip, template.cpus, template.cores, part, template.cpus)
-                return Taken(((share,),), with_shares(usage, [share]), 0.0)
+                return Choice(((share,),), with_shares(usage, [share]), 0.0)
             template = _TEMPLATES.get(_SMALLER.get(template.name, ""))
         return None
 
     def points(
         self, task: Task, entries: Sequence[NodeEntry], idle_cores: Sequence[float]
     ) -> list[float] | None:
-        """Points for the node with the fewest idle cores that gives the preferred template.
+        """Points for the node with the fewest idle cores where the pod gets its preferred template.
 
-        Nodes before it, which give a smaller template, get fewer points. None: the pod shares no chip.
+        Nodes with fewer idle cores and a smaller template get fewer points. None: it requests no chip.
         """
         request = self.request_of(task.class_)
         if request is None:
@@ -191,8 +191,8 @@ class MindClusterNpu(DeviceKind):
         cards = self.read(entry)
         return cards is not None and _chip_for(template, cards.shape, cards.usage) is None
 
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        shares = taken.shares[0]
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        shares = choice.shares[0]
         template = shares[0].part.partition("/")[0]
         chips = ",".join(cards.names[share.card] for share in shares)
         value = f"{chips}-{template}" if template else chips
@@ -218,47 +218,47 @@ def _chip_for(template: Template, shape: _Shape, usage: tuple[Usage, ...]) -> in
     free = [(shape.cores - used.cores, shape.cpus - used.memory) for used in usage]
     for index in sorted(range(len(usage)), key=lambda i: (*free[i], i)):
         cores, cpus = free[index]
-        if cores >= template.cores and cpus >= template.cpus and _joins(template, usage[index]):
+        if cores >= template.cores and cpus >= template.cpus and _can_share(template, usage[index]):
             return index
     return None
 
 
-def _joins(template: Template, used: Usage) -> bool:
-    """Whether the pods on a chip allow a further pod with this template."""
+def _can_share(template: Template, used: Usage) -> bool:
+    """Whether a further pod with this template can share a chip with the pods on it."""
     others = [part.rpartition("/") for part in used.parts]
-    if any(group == _ASKED for _, _, group in others):
+    if any(group == _REQUESTED for _, _, group in others):
         return False
     groups = {group for _, _, group in others if group.isdigit()}
     if template.cores >= _TOO_MANY_CORES.get(len(groups), template.cores + 1):
         return False
-    wishes = {_TEMPLATES[name].dvpp for name, _, _ in others if name in _TEMPLATES}
+    dvpp = {_TEMPLATES[name].dvpp for name, _, _ in others if name in _TEMPLATES}
     if template.dvpp == "yes":
-        return wishes <= {"no"}
-    return template.dvpp == "no" or "yes" not in wishes
+        return dvpp <= {"no"}
+    return template.dvpp == "no" or "yes" not in dvpp
 
 
-def _whole_chips(shape: _Shape, usage: tuple[Usage, ...], count: int) -> Taken | None:
+def _whole_chips(shape: _Shape, usage: tuple[Usage, ...], count: int) -> Choice | None:
     free = [index for index, used in enumerate(usage) if not used.cores]
     if not count or len(free) < count or _unserved(usage) - {""}:
         return None
     part = f"/{_PLACED}"
     shares = [Share(i, shape.cpus, shape.cores, part, shape.cpus) for i in free[:count]]
-    return Taken((tuple(shares),), with_shares(usage, shares), 0.0)
+    return Choice((tuple(shares),), with_shares(usage, shares), 0.0)
 
 
 def _unserved(usage: tuple[Usage, ...]) -> set[str]:
-    """Templates of pods that the device plugin has not served yet; empty for whole chips."""
+    """Templates of pods that the device plugin has not served yet; a whole chip has an empty name."""
     parts = (part.rpartition("/") for used in usage for part in used.parts)
-    return {name for name, _, group in parts if group in (_PLACED, _ASKED)}
+    return {name for name, _, group in parts if group in (_PLACED, _REQUESTED)}
 
 
 def _shape_of(entry: NodeEntry) -> _Shape | None:
-    """The chips of a node by its labels and capacity; None: it has none of this kind."""
+    """Cores and cpus of a node's chips, from its labels and capacity; None: it has no such chips."""
     node = entry.known_node
     if node.labels.get("accelerator", "").split("-")[1:2] != [_CHIP]:
         return None
     fields = node.labels.get("servertype", "").split("-")
-    cores = plain_int(fields[1]) if len(fields) > 1 else None
+    cores = parse_uint32(fields[1]) if len(fields) > 1 else None
     total = whole_units(dict(node.capacity).get(CORES, 0))
     if cores not in _CPUS or not total or total % cores:
         return None
@@ -269,19 +269,19 @@ def _shape_of(entry: NodeEntry) -> _Shape | None:
 def _chips_of(text: str) -> tuple[list[int], str]:
     """The chips of a pod and its template: ``0,1`` or ``0-vir04``."""
     first, _, template = text.partition("-")
-    numbers = plain_ints(first)
+    numbers = parse_uint32s(first)
     return ([], "") if numbers is None else (numbers, template)
 
 
 def _numbers(text: object) -> set[int]:
     """The numbers of chips in a list such as ``Ascend310P-0,Ascend310P-3``."""
     parts = text.split(",") if isinstance(text, str) else ()
-    numbers = (plain_int(part.removeprefix(f"{_CHIP}-")) for part in parts)
+    numbers = (parse_uint32(part.removeprefix(f"{_CHIP}-")) for part in parts)
     return {number for number in numbers if number is not None}
 
 
 def _base_chips(text: str) -> set[int]:
-    """The chips that a node lists in its annotation; none where it cannot be read."""
+    """The chips that a node lists in its annotation; empty if the annotation is invalid."""
     try:
         return _numbers(",".join(json.loads(text)))
     except (TypeError, ValueError, RecursionError):

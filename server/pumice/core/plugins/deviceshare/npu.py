@@ -1,4 +1,4 @@
-"""Ascend NPUs as HAMi shares them: by memory in parts of fixed sizes, or by memory and cores."""
+"""Ascend NPUs in HAMi's way: shares are templates of fixed sizes, or amounts of memory and cores."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
     Annotations,
+    Choice,
     DeviceKind,
+    Indexes,
     NodeCards,
-    Places,
     Question,
     Share,
     State,
-    Taken,
     Usage,
     fullness,
     named_cards,
@@ -39,21 +39,21 @@ from pumice.core.plugins.deviceshare.requests import (
 _MODE, _BY_CORES = "huawei.com/vnpu-mode", "hami-core"
 _NODE_SHARES_CORES = "hami-vnpu-core"
 _SECOND_NS = 1_000_000_000
-# The cards of these types are chosen within one network, if all of them name their network.
+# Cards of types with this prefix are chosen within one network, if all cards have a network.
 _NETWORKED = "Ascend910"
 _NETWORK_WEIGHT = 10
 
 
 class Npu(NamedTuple):
-    """One card: the most pods that may share it, its memory and cores, and its network."""
+    """One card: the maximum number of pods that share it, its memory and cores, and its network."""
 
-    most_pods: int
+    max_pods: int
     memory: int
     cores: int
     network: int | None
 
 
-# Whether pods may share cores, and the cards.
+# Whether pods share the cores of the cards, and the cards.
 _Shape = tuple[bool, tuple[Npu, ...]]
 
 
@@ -66,9 +66,9 @@ class HamiNpu(DeviceKind):
     has_facets = True
 
     def __init__(self, type_: NpuType, policy: str, *, shares_cores: bool) -> None:
-        self.name = type_.word
+        self.name = type_.common_word
         self._type, self._policy, self._shares_cores = type_, policy, shares_cores
-        self._allocated = f"hami.io/{type_.word}-devices-allocated"
+        self._allocated = f"hami.io/{type_.common_word}-devices-allocated"
 
     def request_of(self, class_: TaskClass) -> Requests | None:
         return requests_of(class_, self._type.names)
@@ -79,8 +79,8 @@ class HamiNpu(DeviceKind):
 
     def is_possible(self, request: Any, facet: Any) -> bool:
         return facet is not None or all(
-            asked.memory is None or self._memory(asked, 0, by_cores=False) is not None
-            for asked in request
+            container.memory is None or self._memory(container, 0, by_cores=False) is not None
+            for container in request
         )
 
     def cards_of(self, entry: NodeEntry) -> tuple[_Shape, tuple[str, ...]] | None:
@@ -90,15 +90,15 @@ class HamiNpu(DeviceKind):
         register = _read_register(node.annotations.get(f"hami.io/node-register-{self.name}", ""))
         if register is None:
             return None
-        said = node.annotations.get(_NODE_SHARES_CORES)
-        by_cores = self._shares_cores if said is None else said == "true"
+        text = node.annotations.get(_NODE_SHARES_CORES)
+        by_cores = self._shares_cores if text is None else text == "true"
         return (by_cores, register[0]), register[1]
 
-    def shares_of(self, task: Task, _shape: _Shape, places: Places) -> list[Share]:
+    def shares_of(self, task: Task, _shape: _Shape, indexes: Indexes) -> list[Share]:
         found = shares_in(task.annotations.get(self._allocated, ""))
-        return [Share(places[name], m, c) for name, _, m, c in found if name in places]
+        return [Share(indexes[name], m, c) for name, _, m, c in found if name in indexes]
 
-    def take(self, state: State, question: Question) -> Taken | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, _) = state, question
         allows_cores, cards = shape
         by_cores = facet is not None
@@ -107,31 +107,32 @@ class HamiNpu(DeviceKind):
         score_of = [self._score(card, used) for card, used in zip(cards, usage, strict=True)]
         order = sorted(range(len(cards)), key=lambda i: (-score_of[i], i))
         after, shares, first = list(usage), [], []
-        for asked in request:
-            memory = self._memory(asked, cards[order[0]].memory, by_cores=by_cores)
+        for container in request:
+            memory = self._memory(container, cards[order[0]].memory, by_cores=by_cores)
             if memory is None:
                 return None
             # A card serves only one container of a pod.
             free = (i for i in order if after[i] is usage[i])
-            fits = [i for i in free if _fits(cards[i], usage[i], memory, asked.cores, by_cores)]
-            if len(fits) < asked.number:
+            cores = container.cores
+            fits = [i for i in free if _fits(cards[i], usage[i], memory, cores, by_cores)]
+            if len(fits) < container.number:
                 return None
-            chosen = self._together(cards, fits)[: asked.number]
+            chosen = self._by_network(cards, fits)[: container.number]
             first += chosen[:1]
-            shares.append(tuple(Share(i, memory, asked.cores) for i in chosen))
+            shares.append(tuple(Share(i, memory, cores) for i in chosen))
             for share in shares[-1]:
                 after[share.card] = usage[share.card].plus(share)
         score = sum((score_of[i] for i in first), 0.0) + self._network_score(cards, first)
-        return Taken(tuple(shares), tuple(after), score)
+        return Choice(tuple(shares), tuple(after), score)
 
-    def _memory(self, asked: ContainerRequest, card: int, *, by_cores: bool) -> int | None:
+    def _memory(self, container: ContainerRequest, card: int, *, by_cores: bool) -> int | None:
         """The memory that a container gets of each card; None: no part has this size."""
-        memory = card if asked.memory is None else asked.memory
+        memory = card if container.memory is None else container.memory
         if by_cores:
             return memory
         part = self._type.part_for(memory)
-        # Several cards are only given as whole cards.
-        if part is None or (asked.number > 1 and part[0] != self._type.memory_allocatable):
+        # A container with several cards gets whole cards only.
+        if part is None or (container.number > 1 and part[0] != self._type.memory_allocatable):
             return None
         return part[0]
 
@@ -140,8 +141,8 @@ class HamiNpu(DeviceKind):
             return fullness(used, card.memory)
         return 100.0 if self._policy == SPREAD and card.memory and not used.pods else 0.0
 
-    def _together(self, cards: Sequence[Npu], fits: list[int]) -> list[int]:
-        """The cards that fit, ordered by the number of such cards in their network."""
+    def _by_network(self, cards: Sequence[Npu], fits: list[int]) -> list[int]:
+        """The cards that fit, those of the network with the most such cards first."""
         if not self._is_networked(cards):
             return fits
         counts = Counter(cards[index].network or 0 for index in fits)
@@ -158,12 +159,12 @@ class HamiNpu(DeviceKind):
         most = max(networks.count(network) for network in networks)
         return float(most) / float(len(networks)) * _NETWORK_WEIGHT
 
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        text = "".join(f"{part};" for part in shares_text(cards.names, taken, self.name))
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        text = "".join(f"{part};" for part in shares_text(cards.names, choice, self.name))
         by_cores = self.facet_of(task) is not None
         parts = [
             self._part(cards.names[share.card], share, by_cores=by_cores)
-            for container in taken.shares
+            for container in choice.shares
             for share in container
         ]
         seconds = str(now_ns // _SECOND_NS)
@@ -188,17 +189,17 @@ class HamiNpu(DeviceKind):
 
 def _fits(card: Npu, used: Usage, memory: int, cores: int, by_cores: bool) -> bool:
     total = WHOLE if by_cores else card.cores
-    if used.pods >= card.most_pods or card.memory - used.memory < memory:
+    if used.pods >= card.max_pods or card.memory - used.memory < memory:
         return False
     if total - used.cores < cores or (total == cores == WHOLE and used.pods):
         return False
-    # A card whose cores are all taken does not serve a pod without a request for cores.
+    # A card whose cores are all in use does not serve a pod without a request for cores.
     return not (total and used.cores == total and not cores)
 
 
 @lru_cache(maxsize=16_384)
 def _read_register(text: str) -> tuple[tuple[Npu, ...], tuple[str, ...]] | None:
-    """The cards in an annotation and their names; None where they cannot be read."""
+    """The cards in an annotation and their names; None: the annotation is invalid."""
     try:
         return named_cards([(str(card["id"]), _card(card)) for card in json.loads(text)])
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):

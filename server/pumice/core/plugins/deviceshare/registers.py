@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from pumice.core.plugins.deviceshare.cards import named_cards, plain_int
+from pumice.core.plugins.deviceshare.cards import named_cards, parse_uint32
 from pumice.core.plugins.deviceshare.device_config import DeviceConfig, Geometry
 
 HAMI_CORE, MIG = "hami-core", "mig"
@@ -14,13 +14,13 @@ _FIELDS = 6
 
 
 class Card(NamedTuple):
-    """One card: the most pods that may share it, its memory, type and sharing mode."""
+    """One card: the maximum number of pods that share it, its memory, type and sharing mode."""
 
-    most_pods: int
+    max_pods: int
     memory: int
     type: str
     mode: str = HAMI_CORE
-    # How it can be divided into MIG instances.
+    # Empty where the card is not in MIG mode.
     geometries: tuple[Geometry, ...] = ()
 
 
@@ -30,8 +30,8 @@ def read_register(
 ) -> tuple[tuple[Card, ...], tuple[str, ...]] | None:
     """The cards in an annotation and their names; None: there are none, or one has too few fields.
 
-    A number that cannot be read counts as 0. The mode of the node is that of its last card: MIG if a
-    geometry is known for the card, and hami-core otherwise.
+    An invalid number counts as 0. As in Volcano, all cards have the mode of the last card; MIG needs a
+    known geometry.
     """
     parts = [part.split(",") for part in text.split(":") if "," in part]
     if ":" not in text or not parts or any(len(fields) < _FIELDS for fields in parts):
@@ -39,9 +39,9 @@ def read_register(
     last = parts[-1]
     mode = MIG if last[5] == MIG and config.geometries_of(last[3]) else HAMI_CORE
     named = []
-    for name, most_pods, memory, type_, _, own_mode in (fields[:_FIELDS] for fields in parts):
+    for name, max_pods, memory, type_, _, own_mode in (fields[:_FIELDS] for fields in parts):
         geometries = config.geometries_of(type_) if mode == own_mode == MIG else ()
-        numbers = (plain_int(most_pods) or 0, plain_int(memory) or 0)
+        numbers = (parse_uint32(max_pods) or 0, parse_uint32(memory) or 0)
         named.append((name, Card(*numbers, type_, mode, geometries)))
     return named_cards(named)
 
@@ -52,20 +52,20 @@ def read_register(
 def free_instance(
     geometries: Sequence[Geometry], parts: Sequence[str], memory: int
 ) -> tuple[str, int] | None:
-    """The smallest free instance with enough memory, as annotations write it, and its memory.
+    """The smallest free instance with enough memory, as text of an annotation, and its memory.
 
     A card with instances in use keeps their geometry. Otherwise the first geometry with such an
     instance is used.
     """
-    in_use = [_place(part) for part in parts]
-    groups = {place[0] for place in in_use if place is not None}
+    in_use = [_instance(part) for part in parts]
+    groups = {instance[0] for instance in in_use if instance is not None}
     for geometry in geometries:
         if in_use and groups != {geometry.group}:
             continue
         found, start = [], 0
         for size, count in geometry.instances:
-            places = range(start, start + count)
-            free = next((p for p in places if (geometry.group, p) not in in_use), None)
+            positions = range(start, start + count)
+            free = next((p for p in positions if (geometry.group, p) not in in_use), None)
             if free is not None and size >= memory:
                 found.append((size, free))
             start += count
@@ -77,15 +77,15 @@ def free_instance(
 
 def memory_of(geometries: Sequence[Geometry], part: str) -> int | None:
     """The memory of an instance; None: its geometry is not known."""
-    place = _place(part)
+    instance = _instance(part)
     for geometry in geometries:
-        if place is not None and geometry.group == place[0]:
-            return geometry.memory_at(place[1])
+        if instance is not None and geometry.group == instance[0]:
+            return geometry.memory_at(instance[1])
     return None
 
 
-def _place(part: str) -> tuple[str, int] | None:
-    """Geometry and position of an instance that is written ``[group-3]``."""
+def _instance(part: str) -> tuple[str, int] | None:
+    """Geometry and position of an instance, whose text is ``[group-3]``."""
     group, _, text = part.strip("[]").rpartition("-")
-    position = plain_int(text)
+    position = parse_uint32(text)
     return None if position is None else (group, position)

@@ -1,4 +1,4 @@
-"""Requests of containers for shares of cards, and shares as annotations write them."""
+"""Requests of containers for shares of cards, and shares as texts of annotations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.quantities import THOUSAND
-from pumice.core.plugins.deviceshare.cards import Taken, plain_int
+from pumice.core.plugins.deviceshare.cards import Choice, parse_uint32
 from pumice.core.plugins.deviceshare.device_config import ResourceNames
 
 # A whole card, in percent.
@@ -32,7 +32,7 @@ Requests = tuple[ContainerRequest, ...]
 
 
 def requests_of(class_: TaskClass, names: ResourceNames) -> Requests | None:
-    """The requests of a pod's containers; None: it asks for no card."""
+    """The requests of a pod's containers; None: the pod requests no card."""
     found = tuple(
         request
         for container in class_.spec.containers
@@ -53,36 +53,36 @@ def _request(
         count = 1
     else:
         return None
-    asked = {**requests, **limits}
-    memory = _exact(asked.get(names.memory, 0))
-    cores = _exact(asked.get(names.cores, 0))
-    percentage = asked.get(names.percentage, _NOT_GIVEN)
+    amounts = {**requests, **limits}
+    memory = _exact(amounts.get(names.memory, 0))
+    cores = _exact(amounts.get(names.cores, 0))
+    percentage = amounts.get(names.percentage, _NOT_GIVEN)
     if not percentage % THOUSAND and percentage != _NOT_GIVEN:
         return ContainerRequest(count, None, percentage // THOUSAND, cores)
     return ContainerRequest(count, memory or None, WHOLE, cores)
 
 
 def _exact(thousandths: int) -> int:
-    """Whole units; a fraction counts as 0, as in Go, which reads no integer then."""
+    """Whole units; an amount with a fraction counts as 0, as with ``Quantity.AsInt64``."""
     return 0 if thousandths % THOUSAND else thousandths // THOUSAND
 
 
-def shares_text(names: tuple[str, ...], taken: Taken, type_: str) -> list[str]:
+def shares_text(names: tuple[str, ...], choice: Choice, type_: str) -> list[str]:
     """The shares of each container, as device plugins read them."""
     return [
         "".join(f"{names[s.card]}{s.part},{type_},{s.memory},{s.cores}:" for s in container)
-        for container in taken.shares
+        for container in choice.shares
     ]
 
 
 @lru_cache(maxsize=16_384)
 def shares_in(text: str) -> tuple[tuple[str, str, int, int], ...]:
-    """Card, part, memory and cores of each share in an annotation; unreadable ones are ignored."""
+    """Card, part, memory and cores of each share in an annotation; invalid shares are ignored."""
     found = []
     for share in text.replace(";", ":").split(":"):
         fields = share.split(",")
         if len(fields) >= _SHARE_FIELDS:
-            memory, cores = plain_int(fields[2]), plain_int(fields[3])
+            memory, cores = parse_uint32(fields[2]), parse_uint32(fields[3])
             if memory is not None and cores is not None:
                 name, bracket, part = fields[0].partition("[")
                 found.append((name, bracket + part, memory, cores))

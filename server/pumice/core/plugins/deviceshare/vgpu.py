@@ -1,6 +1,6 @@
 """vGPU: shares of memory and cores of cards that a node registers in an annotation.
 
-Annotations and labels of a pod say which of the cards it may get.
+Annotations and labels of a pod select the cards that it may get.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pumice.core.plugins.deviceshare.cards import (
     BINPACK,
     SPREAD,
     Annotations,
+    Choice,
     DeviceKind,
+    Indexes,
     NodeCards,
-    Places,
     Question,
     Share,
     State,
-    Taken,
     Usage,
     fullness,
-    positions,
+    indexes_of,
 )
 from pumice.core.plugins.deviceshare.device_config import DEFAULT_DEVICES, DeviceConfig
 from pumice.core.plugins.deviceshare.registers import (
@@ -58,15 +58,14 @@ _KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLIC
 
 
 class VGpu(DeviceKind):
-    """Shares cards by memory and cores; the policy says which cards come first."""
+    """Shares cards by memory and cores; the policy determines which cards are used first."""
 
     name = "hamivgpu"
     lock = "hamivgpu"
     reason = "hami-vgpuDeviceSharing error"
     has_scores = True
     has_facets = True
-    # Volcano reads the shares that it frees from the pod's annotations, and a pod that is not bound
-    # has none.
+    # Volcano frees the shares that are in the pod's annotations, and a pod that is not bound has none.
     keeps_undone = True
 
     def __init__(self, policy: str, rules: Rules, config: DeviceConfig) -> None:
@@ -76,18 +75,18 @@ class VGpu(DeviceKind):
         return requests_of(class_, self._config.vgpu)
 
     def facet_of(self, task: Task) -> CardSelector | None:
-        """The card selector of a pod; None: it takes any card."""
-        said, rules = task.pod.annotations, self._rules
-        if not rules and said.keys().isdisjoint(_KEYS):
+        """The card selector of a pod; None: the pod may get any card."""
+        given, rules = task.pod.annotations, self._rules
+        if not rules and given.keys().isdisjoint(_KEYS):
             return None
-        group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in said else ("", ())
+        group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in given else ("", ())
         selector = CardSelector(
-            mode=said.get(_MODE),
-            use_types=_words(said, _USE_TYPE),
-            no_types=_words(said, _NO_TYPE),
-            use_names=_names(said.get(_USE_NAME, "")),
-            no_names=_names(said.get(_NO_NAME, "")),
-            apart_from=group if said.get(_GROUP_POLICY) == SPREAD else "",
+            mode=given.get(_MODE),
+            use_types=_words(given, _USE_TYPE),
+            no_types=_words(given, _NO_TYPE),
+            use_names=_names(given.get(_USE_NAME, "")),
+            no_names=_names(given.get(_NO_NAME, "")),
+            apart_from=group if given.get(_GROUP_POLICY) == SPREAD else "",
             rules=matched,
         )
         return None if selector == _NONE else selector
@@ -95,67 +94,66 @@ class VGpu(DeviceKind):
     def cards_of(self, entry: NodeEntry) -> tuple[tuple[Card, ...], tuple[str, ...]] | None:
         node, names = entry.known_node, DEFAULT_DEVICES.vgpu
         offered = dict(node.allocatable)
-        # As in Volcano, the built-in names count here, even if the configuration has others.
+        # As in Volcano, the built-in names are used here, even if the configuration has others.
         if not all(offered.get(name) for name in (names.count, names.cores, names.memory)):
             return None
         text = node.annotations.get("volcano.sh/node-vgpu-register", "")
         return read_register(text, self._config)
 
-    def shares_of(self, task: Task, cards: Sequence[Card], places: Places) -> Iterable[Share]:
+    def shares_of(self, task: Task, cards: Sequence[Card], indexes: Indexes) -> Iterable[Share]:
         for name, part, memory, cores in shares_in(task.annotations.get(IDS, "")):
-            index = places.get(name)
+            index = indexes.get(name)
             if index is None:
                 continue
             if not part or cards[index].mode != MIG:
                 yield Share(index, memory, cores)
                 continue
             size = memory_of(cards[index].geometries, part)
-            has = memory if size is None else size // self._config.memory_factor
-            yield Share(index, memory, cores, part, has)
+            part_memory = memory if size is None else size // self._config.memory_factor
+            yield Share(index, memory, cores, part, part_memory)
 
     def blocked(self, facet: CardSelector, cards: NodeCards, entry: NodeEntry) -> frozenset[int]:
         found = {index for index, name in enumerate(cards.names) if not facet.allows_name(name)}
         # Exclusive rules do not apply to cards in MIG mode.
         rules = set(facet.rules) if cards.shape[-1].mode != MIG else set()
         if facet.apart_from or rules:
-            places = positions(cards.names)
+            indexes = indexes_of(cards.names)
             for task in entry.tasks.values():
                 group, matched = groups_of(task, self._rules)
                 is_excluded = not rules.isdisjoint(matched)
                 if is_excluded or (group and group == facet.apart_from):
                     found.update(
                         share.card
-                        for share in self.shares_of(task, cards.shape, places)
+                        for share in self.shares_of(task, cards.shape, indexes)
                         if is_excluded or share.memory or share.cores
                     )
         return frozenset(found)
 
-    def take(self, state: State, question: Question) -> Taken | None:
+    def choose(self, state: State, question: Question) -> Choice | None:
         (shape, usage), (request, facet, blocked) = state, question
         cards: tuple[Card, ...] = shape
         selector: CardSelector | None = facet
         if selector is not None and selector.mode not in (None, cards[-1].mode):
             return None
         after, shares, score = list(usage), [], 0.0
-        for asked in request:
+        for container in request:
             chosen: list[Share] = []
-            for index in self._order(after) if asked.number else ():
-                share = None
-                if index not in blocked and (
-                    selector is None or selector.allows_type(cards[index])
-                ):
-                    share = self._fitting(cards[index], after[index], asked, index)
+            for index in self._order(after) if container.number else ():
+                card = cards[index]
+                if index in blocked or (selector is not None and not selector.allows_type(card)):
+                    continue
+                share = self._share_of(card, after[index], container, index)
                 if share is None:
                     continue
                 after[index] = after[index].plus(share)
                 chosen.append(share)
-                score += self._score(cards[index], after[index])
-                if len(chosen) == asked.number:
+                score += self._score(card, after[index])
+                if len(chosen) == container.number:
                     break
-            if len(chosen) < asked.number:
+            if len(chosen) < container.number:
                 return None
             shares.append(tuple(chosen))
-        return Taken(tuple(shares), tuple(after), score)
+        return Choice(tuple(shares), tuple(after), score)
 
     def _order(self, usage: Sequence[Usage]) -> Iterable[int]:
         """The cards in the order in which they are tried."""
@@ -166,32 +164,32 @@ class VGpu(DeviceKind):
         return range(len(usage) - 1, -1, -1)
 
     def _score(self, card: Card, used: Usage) -> float:
-        # With spread, Volcano looks for an unused card after it has placed the pod, so that none is unused.
+        # With spread, Volcano scores unused cards, but only after it has counted the pod on the card.
         return fullness(used, card.memory) if self._policy == BINPACK else 0.0
 
-    def _fitting(
-        self, card: Card, used: Usage, asked: ContainerRequest, index: int
+    def _share_of(
+        self, card: Card, used: Usage, container: ContainerRequest, index: int
     ) -> Share | None:
         """The share of a card that a container would get; None: it does not fit."""
-        memory = asked.memory
+        memory, cores = container.memory, container.cores
         if memory is None:
-            memory = int(float(card.memory) * float(asked.percentage) / 100.0)
-        if used.pods >= card.most_pods or card.memory - used.memory < memory:
+            memory = int(float(card.memory) * float(container.percentage) / 100.0)
+        if used.pods >= card.max_pods or card.memory - used.memory < memory:
             return None
-        if used.cores + asked.cores > WHOLE or (asked.cores == WHOLE and used.pods):
+        if used.cores + cores > WHOLE or (cores == WHOLE and used.pods):
             return None
-        if (used.cores == WHOLE and not asked.cores) or _TYPE not in card.type:
+        if (used.cores == WHOLE and not cores) or _TYPE not in card.type:
             return None
         if card.mode != MIG:
-            return Share(index, memory, asked.cores)
+            return Share(index, memory, cores)
         factor = self._config.memory_factor
         instance = free_instance(card.geometries, used.parts, memory * factor)
         if instance is None:
             return None
-        return Share(index, memory, asked.cores, instance[0], instance[1] // factor)
+        return Share(index, memory, cores, instance[0], instance[1] // factor)
 
-    def annotations(self, task: Task, cards: NodeCards, taken: Taken, now_ns: int) -> Annotations:
-        ids = ";".join(shares_text(cards.names, taken, _TYPE))
+    def annotations(self, task: Task, cards: NodeCards, choice: Choice, now_ns: int) -> Annotations:
+        ids = ";".join(shares_text(cards.names, choice, _TYPE))
         seconds = str(now_ns // _SECOND_NS)
         return {
             "volcano.sh/vgpu-node": task.node_name,
@@ -235,7 +233,7 @@ _NONE = CardSelector()
 
 
 def groups_of(task: Task, rules: Rules) -> tuple[str, tuple[int, ...]]:
-    """The group of a pod, and the exclusive rules that it matches, by number."""
+    """The group of a pod, and the indexes of the exclusive rules that it matches."""
     pod = task.pod
     name = next((pod.annotations[key] for key in _GROUPS if pod.annotations.get(key)), "")
     matched = tuple(
@@ -248,7 +246,7 @@ def groups_of(task: Task, rules: Rules) -> tuple[str, tuple[int, ...]]:
 
 def _words(annotations: Mapping[str, str], key: str) -> tuple[str, ...] | None:
     text = annotations.get(key)
-    return None if text is None else tuple(word for word in text.upper().split(","))
+    return None if text is None else tuple(text.upper().split(","))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.policies import SortKey, VictimRule
 from pumice.core.session.session import Session
 
-# Shares closer than this are equal when victims are chosen.
-_CLOSE = 0.000001
+# Shares that differ by less are equal when victims are chosen.
+_SHARE_DELTA = 0.000001
 
 
 class DrfPlugin:
@@ -33,10 +33,10 @@ class DrfPlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        # Shares of jobs by id, and the number of moves of the session that they include.
+        # Shares of jobs by id, and the number of the session's moves that they include.
         self._shares: Memo[str, float] = Memo(lambda job_id: self.share(self._held_by(job_id)))
         self._moves = 0
-        # By job id, the smallest request of its tasks, which change only between sessions.
+        # By job id; the tasks of a job change only between sessions.
         self._least: Memo[str, Resources] = Memo(
             lambda job_id: _least_request(session.jobs[job_id])
         )
@@ -47,7 +47,7 @@ class DrfPlugin:
         hooks.preemptable[self.name] = VictimRule(
             self._preemptable,
             mark=self._share_without_one,
-            limit=lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE,
+            limit=lambda preemptor: self._share_with(preemptor) - 2 * _SHARE_DELTA,
         )
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
@@ -59,7 +59,7 @@ class DrfPlugin:
         return held.dominant_share(self._session.total)
 
     def _held_by(self, job_id: str) -> Resources:
-        """What a job holds, with pipelined tasks of this session; read-only."""
+        """What a job holds, with the pipelined tasks of this session; read-only."""
         index = self._session.jobs[job_id].index
         pipelined = index.with_status(PIPELINED)
         if not pipelined:
@@ -95,13 +95,13 @@ class DrfPlugin:
         jobs = self._session.jobs
         if preemptor.job_id not in jobs:
             return [], PERMIT
-        mine = self._share_with(preemptor)
-        left: Memo[str, Resources] = Memo(lambda job_id: self._held_by(job_id).clone())
+        preemptor_share = self._share_with(preemptor)
+        remaining: Memo[str, Resources] = Memo(lambda job_id: self._held_by(job_id).clone())
         victims = []
         for task in candidates:
             if task.job_id in jobs:
-                share = self.share(left[task.job_id].subtract(task.request))
-                if mine < share or abs(mine - share) <= _CLOSE:
+                share = self.share(remaining[task.job_id].subtract(task.request))
+                if preemptor_share < share or abs(preemptor_share - share) <= _SHARE_DELTA:
                     victims.append(task)
         return victims, PERMIT
 
@@ -120,9 +120,9 @@ class DrfPlugin:
         return (difference > 0) - (difference < 0)
 
     def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Candidates without which their queue still comes after the reclaimer's queue.
+        """Candidates whose queue would still come after the reclaimer's queue if they were evicted.
 
-        Each is checked as if it were the only victim, so that there may be more victims than needed.
+        Each candidate is checked as if it were the only victim.
         """
         session = self._session
         job = session.jobs.get(reclaimer.job_id)

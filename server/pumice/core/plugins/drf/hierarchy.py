@@ -14,14 +14,14 @@ _SEPARATOR = "/"
 
 
 def path_of(queue: Queue) -> list[str]:
-    """The queue's path in the hierarchy; its first name stands for the root."""
+    """The queue's path in the hierarchy; the first name is that of the root."""
     return queue.annotations.get(_PATH, "").split(_SEPARATOR)
 
 
 def weights_of(queue: Queue) -> list[float]:
-    """A weight for each name of the path; a missing, unreadable or smaller weight counts as 1.
+    """A weight for each name of the path; a missing or invalid weight, or one below 1, counts as 1.
 
-    Volcano crashes when there are fewer weights than names.
+    Volcano crashes if there are fewer weights than names.
     """
     texts = queue.annotations.get(_WEIGHTS, "").split(_SEPARATOR)
     texts += [""] * (len(path_of(queue)) - len(texts))
@@ -59,10 +59,10 @@ class _Leaf(_Node):
         )
 
     def _is_saturated(self, demanding: frozenset[str]) -> bool:
-        """Whether it has all that it requests of a resource, or requests an exhausted resource."""
+        """Whether the job has all that it requests of a resource, or requests an exhausted resource."""
         for name in self.allocated.names():
-            wanted = self.request.get(name)
-            if wanted and (self.allocated.get(name) >= wanted or name not in demanding):
+            requested = self.request.get(name)
+            if requested and (self.allocated.get(name) >= requested or name not in demanding):
                 return True
         return False
 
@@ -70,7 +70,7 @@ class _Leaf(_Node):
 class _Group(_Node):
     """An inner node.
 
-    It counts its children, so that a change of one of them concerns only those that hold something.
+    It counts its children, so that after a change only children with a share are visited.
     """
 
     def __init__(self, name: str, parent: _Group | None, weight: float) -> None:
@@ -94,7 +94,7 @@ class _Group(_Node):
             self._active.remove(child.name)
 
     def recompute(self, total: Resources) -> None:
-        """Computes the state from the children; unsaturated ones are scaled to their smallest share."""
+        """Computes the state from the children; the unsaturated ones are scaled to the smallest share."""
         children = [self.children[name] for name in self._active]
         smallest = min((c.share for c in children if not c.saturated), default=1.0)
         smallest = min(smallest, 1.0)
@@ -112,7 +112,7 @@ class ShareTree:
 
     def __init__(self, total: Resources) -> None:
         self._total = total
-        self._taken = Resources()
+        self._allocated = Resources()
         self._root = _Group("root", None, 1.0)
         self._jobs: dict[str, _Leaf] = {}
         self._changed: dict[str, _Leaf] = {}
@@ -134,38 +134,37 @@ class ShareTree:
     def set_held(self, job_id: str, held: Resources) -> None:
         """Sets what a job holds."""
         leaf = self._jobs[job_id]
-        self._taken.add(held).subtract(leaf.allocated)
+        self._allocated.add(held).subtract(leaf.allocated)
         leaf.allocated = held.clone()
         self._changed[job_id] = leaf
 
     def compare(self, left: Queue, right: Queue) -> float:
         """Compares two queues; negative: the left queue comes first.
 
-        A saturated queue comes last, then the queue with the larger share for its weight, level by
-        level from the root. Queues that are not in the tree equal all others.
+        Level by level from the root, an unsaturated node comes before a saturated one, and then the
+        node with the smaller share for its weight. Queues that are not in the tree equal all others.
         """
         self._refresh()
-        lefts, rights = path_of(left), path_of(right)
-        mine: _Node | None = self._root
-        other: _Node | None = self._root
-        depth = min(len(lefts), len(rights))
-        for level in range(depth):
-            if not isinstance(mine, _Group) or not isinstance(other, _Group):
+        parent = other_parent = self._root
+        # The first name of a path is that of the root.
+        for name, other_name in zip(path_of(left)[1:], path_of(right)[1:], strict=False):
+            one, other = parent.children.get(name), other_parent.children.get(other_name)
+            if not isinstance(one, _Group) or not isinstance(other, _Group):
                 break
-            if mine.saturated != other.saturated:
-                return 1.0 if mine.saturated else -1.0
-            difference = mine.share / mine.weight - other.share / other.weight
+            if one.saturated != other.saturated:
+                return 1.0 if one.saturated else -1.0
+            difference = one.share / one.weight - other.share / other.weight
             if difference:
                 return difference
-            if level < depth - 1:
-                mine = mine.children.get(lefts[level + 1])
-                other = other.children.get(rights[level + 1])
+            parent, other_parent = one, other
         return 0.0
 
     def _refresh(self) -> None:
         """Updates the changed nodes, or all nodes after a resource was exhausted or freed."""
         demanding = frozenset(
-            name for name in self._total.names() if self._taken.get(name) < self._total.get(name)
+            name
+            for name in self._total.names()
+            if self._allocated.get(name) < self._total.get(name)
         )
         leaves = self._changed
         if demanding != self._demanding:

@@ -1,9 +1,9 @@
-"""extender: leaves decisions to an HTTP service.
+"""extender: delegates decisions to an HTTP service.
 
-Each verb in the arguments is one hook: predicates and scores of nodes, victims, shares of queues,
-admission and readiness of jobs, and placements. The engine makes no calls. While a question has no
-answer, the task or job waits, and the question is part of the session's result. The adapter asks the
-extender and reports the answer as data, which a later session uses.
+Each verb in the arguments is one hook: predicates and scores of nodes, victims, overused queues,
+admission and readiness of jobs, and placements. The engine makes no calls: a question without an
+answer is part of the session's result, and the task or job waits. The adapter asks the extender and
+reports the answer as data, which a later session reads.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class ExtenderArguments(Arguments):
         Limit(pattern=r"https?://[^\s?#]+", form="an address such as http://host:port"),
     )
     timeout_ns = duration(
-        "extender.httpTimeout", "1s", "time for one answer", Limit(above=0, at_most=60)
+        "extender.httpTimeout", "1s", "timeout of one request", Limit(above=0, at_most=60)
     )
     ignorable = boolean(
         "extender.ignorable", "continues without the extender when it fails", default=False
     )
     managed = texts(
-        "extender.managedResources", "only pods that ask for one of these concern the extender"
+        "extender.managedResources", "only pods that request one of these concern the extender"
     )
     on_session_open = _verb("onSessionOpen", "receives jobs, nodes and queues when a session opens")
     on_session_close = _verb("onSessionClose", "is called when a session ends")
@@ -74,10 +74,10 @@ class ExtenderArguments(Arguments):
     job_enqueued = _verb("jobEnqueued", "receives admitted jobs")
     job_ready = _verb("jobReady", "says whether enough pods of a job are placed")
     allocate = _verb("allocateFunc", "says whether a placement is allowed")
-    deallocate = _verb("deallocateFunc", "receives pods whose placement ends")
+    deallocate = _verb("deallocateFunc", "receives pods whose placement is undone")
 
     def verbs(self) -> dict[str, str]:
-        """The given paths, by the hook at which they are called."""
+        """The configured paths by verb."""
         return {
             found[1]: path
             for key, value in self.items()
@@ -109,10 +109,11 @@ class ExtenderPlugin:
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
         self._answers = Answers(session, self._url, self._verbs, self._timeout_ns)
-        # Jobs with a placement for which there is no answer yet; and jobs for which all pending tasks
-        # were asked about, so that a gang does not wait for one answer after the other.
+        # Jobs with a placement about which there is no answer yet.
         self._unanswered: set[str] = set()
-        self._asked_whole: set[str] = set()
+        # Jobs for which the extender was asked about all pending tasks at once, so that a gang does
+        # not wait for one answer after the other.
+        self._asked_jobs: set[str] = set()
         if not self._url:
             return
         if "onSessionOpen" in self._verbs:
@@ -151,11 +152,11 @@ class ExtenderPlugin:
             self._answers.tell("onSessionClose", "close", dict)
 
     def next_wake(self, now_ns: int) -> int | None:
-        """When questions without an answer are asked again."""
+        """The time at which questions without an answer are asked again."""
         return self._answers.ask_again_ns
 
     def _is_class_plain(self, class_: TaskClass) -> bool:
-        """Whether the extender does not manage any resource of a class."""
+        """Whether the extender manages none of the resources that a class requests."""
         return bool(self._managed) and not self._managed.intersection(class_.request.names())
 
     def _session_body(self) -> Mapping[str, Any]:
@@ -197,17 +198,17 @@ class ExtenderPlugin:
         return refusals_by_row(refusals, len(self._table))
 
     def _rows_for(self, task: Task) -> Rows:
-        """The nodes that are feasible by the other plugins."""
+        """The nodes that are feasible for the other plugins."""
         view = self._session.view(task)
         return np.flatnonzero(view.open & view.fits_future)
 
     def _ask_about_siblings(self, task: Task) -> None:
-        """Asks about all pending tasks of the job at once."""
+        """Asks about all other pending tasks of the job at once."""
         job = self._session.jobs.get(task.job_id)
-        if job is None or job.id in self._asked_whole:
+        if job is None or job.id in self._asked_jobs:
             return
-        self._asked_whole.add(job.id)
-        for other in sorted(job.index.pending.values(), key=lambda each: each.order_key):
+        self._asked_jobs.add(job.id)
+        for other in sorted(job.index.pending.values(), key=lambda sibling: sibling.order_key):
             if other is task or other.gated or self._is_class_plain(other.class_):
                 continue
             rows = self._rows_for(other)
@@ -218,7 +219,7 @@ class ExtenderPlugin:
                 self._prioritized(other, rows)
 
     def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
-        """Why the extender refuses a node, and whether no eviction could change that."""
+        """Why the extender refuses a node, and whether this is unresolvable."""
         answer = self._answers.get(
             "predicate",
             f"{task.uid}/{self._table.names[row]}",
@@ -307,7 +308,7 @@ class ExtenderPlugin:
         counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
         answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
         if answer.error:
-            # As in Volcano, jobs start when an extender fails that is not ignorable.
+            # As in Volcano, a job is ready if the extender fails and is not ignorable.
             return not self._ignorable
         return answer.body.get("status") is True
 
@@ -325,8 +326,8 @@ class ExtenderPlugin:
         key = f"{task.uid}/{task.node_name}"
         answer = self._answers.get("allocateFunc", key, lambda: {"task": task_body(task)})
         if answer.is_pending and not task.best_effort:
-            # The rest of the gang is placed too, so that the extender is asked about all of it. The
-            # job is not ready meanwhile, so that nothing is bound.
+            # The placement is kept, so that the rest of the gang is placed and asked about too. The
+            # job is not ready without the answers, so that nothing is bound.
             self._unanswered.add(task.job_id)
             return None
         return self._problem(answer) or answer.text("errorMessage") or None

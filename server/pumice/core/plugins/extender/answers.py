@@ -14,9 +14,9 @@ from pumice.core.session.hooks import ABSTAIN
 from pumice.core.session.session import Session
 
 EXTENDER = "extender"
-# The age up to which an answer counts. At half of it the question is asked again.
+# The age up to which an answer is used. At half of it the question is asked again.
 MAX_AGE_SECONDS = 60.0
-# The most questions of a session, and the longest body of a question.
+# Maximum number of questions of a session, and maximum length of a question's body.
 MAX_QUESTIONS = 1_000
 MAX_BODY = 1024 * 1024
 # The time after which a question without an answer is asked again.
@@ -62,7 +62,7 @@ class Answers:
 
     @property
     def ask_again_ns(self) -> int | None:
-        """When the questions of this session are asked again; None: there are none."""
+        """The time at which the questions of this session are asked again; None: there are none."""
         return self._session.now_ns + _ASK_AGAIN_NS if self._asked else None
 
     def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer:
@@ -78,13 +78,13 @@ class Answers:
         return _PENDING if was_asked else _TOO_LONG
 
     def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
-        """Tells the extender something, if it has the verb; its answer has no effect."""
+        """Calls a verb, if the extender has it; the answer has no effect."""
         if verb in self._verbs:
             name = f"{self._verbs[verb]}/{self._session.number}/{key}"
             self._ask(verb, name, body, needs_answer=False)
 
     def _ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
-        """Asks a question, now or in a later session; false: the question is too long."""
+        """Asks a question, in a later session if there are too many; false: the question is too long."""
         questions = self._session.questions
         if name in self._asked or len(questions) >= MAX_QUESTIONS:
             return True

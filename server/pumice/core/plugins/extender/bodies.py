@@ -1,6 +1,6 @@
-"""Bodies of requests to an extender: objects with the names of Volcano's JSON.
+"""Bodies of requests to an extender: objects with the field names of Volcano's JSON.
 
-They have the fields of pods, PodGroups and queues that scheduling reads.
+Of pods, PodGroups and queues they contain the fields that scheduling reads.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _amounts(table: NodeTable, values: Any) -> Resources:
 
 
 def job_body(job: Job, *, with_tasks: bool = True) -> Body:
-    group = job.group
-    tasks = {t.uid: task_body(t) for t in sorted(job.index, key=lambda t: t.order_key)}
+    group, tasks = job.group, dict[str, Body]()
     by_status: dict[str, dict[str, Body]] = {}
-    for task in sorted(job.index, key=lambda t: t.order_key):
+    for task in sorted(job.index, key=lambda t: t.order_key) if with_tasks else ():
+        tasks[task.uid] = task_body(task)
         by_status.setdefault(str(int(task.status)), {})[task.uid] = tasks[task.uid]
     body = {
         "UID": job.id,

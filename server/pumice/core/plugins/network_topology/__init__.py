@@ -1,7 +1,8 @@
-"""network-topology-aware: keeps a job within a domain of the network, and packs domains.
+"""network-topology-aware: places a job within a HyperNode, and prefers full HyperNodes.
 
-The gradients are the domains in which a job or sub-job may be placed, tier by tier. Domains are
-scored by how full they would be, and nodes by how near they are to the other tasks.
+A domain is a HyperNode with its nodes. A gradient is a list of the domains in which a job or sub-job
+may be placed, by tier. Domains are scored by their usage with the job, and nodes by their distance to
+the placed tasks.
 """
 
 from __future__ import annotations
@@ -31,34 +32,34 @@ from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import CandidateTerms, DomainScore, Parts
 from pumice.core.session.session import Session
 
-_FULL = 100.0
+_MAX_NODE_SCORE = 100.0
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
 class NetworkTopologyArguments(Arguments):
-    """The weights of the scores, and the limits of the search."""
+    """The weights of the scores, and the limit of domains for evictions."""
 
     weight = integer("weight", 1, "weight of the scores", _NOT_NEGATIVE)
     cpu = integer("hypernode.binpack.cpu", 1, "weight of cpu", _NOT_NEGATIVE)
     memory = integer("hypernode.binpack.memory", 1, "weight of memory", _NOT_NEGATIVE)
     resources = names(
-        "hypernode.binpack.resources", "further resources that count, separated by commas"
+        "hypernode.binpack.resources", "further resources in the score, separated by commas"
     )
     scores_normal_pods = boolean(
         "hypernode.binpack.normal-pod.enable",
-        "also packs pods without a network topology",
+        "also scores nodes for pods without a network topology",
         default=True,
     )
     fading = number(
         "hypernode.binpack.normal-pod.fading",
         0.8,
-        "factor from one tier to the next for such pods",
+        "factor of the weight from one tier to the next, for pods without a network topology",
         Limit(at_least=0, otherwise="Volcano would use 0.8 instead"),
     )
     most_for_evicting = integer(
         "hypernode.gradient.evict.max-hypernodes",
         8,
-        "maximum number of network domains that are offered for evictions",
+        "maximum number of HyperNodes that are searched for victims",
         Limit(above=0, otherwise="Volcano would use 8 instead"),
     )
     resource_weights = by_name(
@@ -66,7 +67,7 @@ class NetworkTopologyArguments(Arguments):
     )
 
     def weights(self) -> dict[str, int]:
-        """The weight of each resource that counts."""
+        """The weight of each resource in the score."""
         others = {name: self.resource_weights[name] for name in self.resources}
         return {**others, CPU: self.cpu, MEMORY: self.memory}
 
@@ -80,7 +81,7 @@ class NetworkTopologyAwarePlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._arguments = NetworkTopologyArguments(options.arguments)
-        self._factor = _FULL * self._arguments.weight
+        self._factor = _MAX_NODE_SCORE * self._arguments.weight
         self._scores_normal_pods = self._arguments.scores_normal_pods
 
     def open(self, session: Session) -> None:
@@ -90,7 +91,7 @@ class NetworkTopologyAwarePlugin:
         self._amounts = DomainAmounts(session, self._arguments.weights())
         self._closeness = NodeCloseness(session)
         self._tier_scores = TierScores(session, self._amounts, self._arguments.fading)
-        # One object for each sub-job and class, so that tasks with the same scores are recognized.
+        # Tasks with the same scores share one term object; the session compares terms by identity.
         self._near_terms = Memo[SubJob, tuple[CandidateTerm, ...]](
             lambda part: (FollowingTerm(partial(self._closeness.scores, part), self._factor),)
         )
@@ -129,7 +130,7 @@ class NetworkTopologyAwarePlugin:
     def _gradients(
         self, limit: int, occupied: str, start: str, minimum: Resources, *, for_evicting: bool
     ) -> list[list[str]]:
-        """The domains at or below the start, the lowest tier first; for evictions the highest tier.
+        """The domains at or below the start by tier, the lowest first; for evictions, the highest first.
 
         If the job occupies a domain, these are the domains below the highest allowed ancestor of that
         domain. Otherwise they are the domains with room for the minimum.
@@ -167,14 +168,15 @@ class NetworkTopologyAwarePlugin:
         return highest if common == start else ""
 
     def _for_evicting(self, gradients: list[list[str]]) -> list[list[str]]:
-        left = self._arguments.most_for_evicting
+        """The gradients from the highest tier, up to the maximum number of domains."""
+        remaining = self._arguments.most_for_evicting
         result = []
         for domains in reversed(gradients):
-            if left <= 0:
+            if remaining <= 0:
                 break
             # Of too many domains, Volcano keeps the last ones.
-            result.append(domains[-left:])
-            left -= len(result[-1])
+            result.append(domains[-remaining:])
+            remaining -= len(result[-1])
         return result
 
     # Scores.
@@ -194,9 +196,9 @@ class NetworkTopologyAwarePlugin:
         sub_job = self._session.sub_job_of(task)
         if sub_job.network_topology is None:
             return self._full_terms[task.class_] if self._scores_normal_pods else ()
-        # In a level domain all nodes get the same score.
-        is_level = self._tree.is_level(self._session.topology.domain)
-        return () if is_level else self._near_terms[sub_job]
+        # All nodes of one domain of the lowest tier get the same score.
+        is_same = self._tree.has_one_lowest_domain(self._session.topology.domain)
+        return () if is_same else self._near_terms[sub_job]
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
         # Without HyperNodes all nodes get the same score.

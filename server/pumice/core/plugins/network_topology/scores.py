@@ -1,4 +1,4 @@
-"""Scores of domains and nodes: how full a domain is, and how near a node is to other tasks."""
+"""Scores of domains by their usage, and of nodes by their distance to other tasks of a sub-job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DomainAmounts:
         # The idle, used and future amounts at the beginning of the session, by column.
         self._at_opening = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: Counts | None = None
-        # By names of domains.
+        # The numbers of domains, by their names.
         self._numbers = Memo(self._find_numbers)
         # Changes since the sums were last read: class, rows, and 1 or -1.
         self._events: list[tuple[TaskClass, list[int], int]] = []
@@ -45,7 +45,7 @@ class DomainAmounts:
     # Sums, by column and number of the domain.
 
     def _summed(self) -> tuple[Counts, Counts, Counts, Counts]:
-        """Idle, used, future and allocatable."""
+        """The idle, used, future and allocatable amounts."""
         if self._sums is None:
             names = self._tree.names
             rows = [np.flatnonzero(self._tree.rows_of(name)) for name in names]
@@ -62,14 +62,14 @@ class DomainAmounts:
     # Events.
 
     def change(self, tasks: Sequence[Task], sign: int) -> None:
-        """Notes tasks of one class that were placed (1), or a task that was removed (-1)."""
+        """Records tasks of one class that were placed (1), or a task that was removed (-1)."""
         entries = self._table.entries
         rows = [row for task in tasks if (row := entries[task.node_name].row) >= 0]
         if rows:
             self._events.append((tasks[0].class_, rows, sign))
 
     def _count_events(self, used: Counts) -> None:
-        """Adds the noted changes to the used amounts."""
+        """Adds the recorded changes to the used amounts."""
         by_class: defaultdict[TaskClass, Counter[int]] = defaultdict(Counter)
         for class_, rows, sign in self._events:
             for row in rows:
@@ -78,7 +78,7 @@ class DomainAmounts:
         for class_, counts in by_class.items():
             totals = Counter[int]()
             for row, count in counts.items():
-                for number in self._tree.holders_of(row) if count else ():
+                for number in self._tree.domains_of(row) if count else ():
                     totals[number] += count
             if totals:
                 request = self._table.vector(class_).astype(np.int64)
@@ -87,7 +87,10 @@ class DomainAmounts:
     # Questions.
 
     def with_room(self, numbers: Numbers, minimum: Resources, *, for_evicting: bool) -> Numbers:
-        """The domains with enough idle or future amounts for the minimum; for evictions, allocatable ones."""
+        """The domains with enough idle or future amounts for the minimum.
+
+        For evictions, these are the domains with enough allocatable amounts.
+        """
         idle, _, future, allocatable = self._summed()
         if for_evicting:
             return numbers[self._at_least(allocatable[:, numbers], minimum)]
@@ -107,31 +110,31 @@ class DomainAmounts:
         return enough
 
     def fullness(self, request: Resources, names: Sequence[str] | None = None) -> Scores:
-        """How full domains would be with a request, from 0 to 1; 0 if the request does not fit.
+        """The used fraction of domains with a request, from 0 to 1; 0 if the request does not fit.
 
-        Without names, these are all domains, by number.
+        Without names, the result is for all domains, by number.
         """
-        needs = {name: request.get(name) for name in request.names()}
-        return self._fullness(needs, self._tree.names if names is None else names)
+        amounts = {name: request.get(name) for name in request.names()}
+        return self._fullness(amounts, self._tree.names if names is None else names)
 
     def later_fullness(
         self, requests: Sequence[tuple[Resources, Resources]], names: Sequence[str]
     ) -> Scores:
-        """The same for several requests, by request and domain, each with what comes before it."""
-        kinds = {tuple(request.names()) for request, _ in requests}
-        if len(kinds) != 1:
+        """The same for several requests, by request and domain, each after an earlier request."""
+        resources = {tuple(request.names()) for request, _ in requests}
+        if len(resources) != 1:
             return np.stack([self.later_fullness([pair], names)[0] for pair in requests])
-        needs = {
+        amounts = {
             name: np.array([[request.get(name) + before.get(name)] for request, before in requests])
-            for name in kinds.pop()
+            for name in resources.pop()
         }
-        return np.zeros((len(requests), 1)) + self._fullness(needs, names)
+        return np.zeros((len(requests), 1)) + self._fullness(amounts, names)
 
     def _find_numbers(self, names: tuple[str, ...]) -> Numbers:
         found = [self._tree.number_of(name) for name in names]
         return np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
 
-    def _fullness(self, needs: Mapping[str, Number | Counts], names: Sequence[str]) -> Scores:
+    def _fullness(self, requested: Mapping[str, Number | Counts], names: Sequence[str]) -> Scores:
         numbers = self._numbers[tuple(names)]
         _, used, _, allocatable = self._summed()
         if self._events:
@@ -139,29 +142,29 @@ class DomainAmounts:
         total: Floats = np.zeros(len(numbers))
         fits: Mask = numbers != NO_DOMAIN
         divisor = 0
-        for name, need in needs.items():
+        for name, amount in requested.items():
             weight, column = self._weights.get(name), self._table.column_of(name)
             if weight is None:
                 continue
             if column is None:
                 return np.zeros(len(numbers))
-            with_it = used[column, numbers] + need
+            future = used[column, numbers] + amount
             offered = allocatable[column, numbers]
-            fits = fits & (with_it <= offered)
-            total = total + weight * (with_it / np.maximum(offered, 1))
+            fits = fits & (future <= offered)
+            total = total + weight * (future / np.maximum(offered, 1))
             divisor += weight
         return np.where(fits, total / divisor, 0.0) if divisor > 0 else np.zeros(len(numbers))
 
 
 class NodeCloseness:
-    """Prefers nodes that are near to the earlier tasks of a sub-job with a network topology."""
+    """Prefers nodes that are close to the earlier tasks of a sub-job with a network topology."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tree = session.topology.tree
         # By domain, and by sub-job.
         self._by_domain = Memo(self._closeness_to)
-        self._places = Memo[SubJob, _Places](lambda sub_job: _Places(session, sub_job))
+        self._counts = Memo[SubJob, _TaskCounts](lambda sub_job: _TaskCounts(session, sub_job))
 
     def scores(self, sub_job: SubJob, rows: Rows) -> Scores | None:
         followed = self._session.topology.followed
@@ -171,13 +174,12 @@ class NodeCloseness:
         scores: Scores = self._by_domain[followed][lowest]
         best = scores == scores.max()
         if np.count_nonzero(best) > 1:
-            count = len(sub_job.index)
-            shares = self._places[sub_job].counts()[lowest] / count
+            shares = self._counts[sub_job].counts()[lowest] / len(sub_job.index)
             scores = np.where(best, scores + shares, scores)
         return scores
 
     def _closeness_to(self, followed: str) -> Scores:
-        """How near each domain of the lowest tier is, by number; the last entry is for no domain."""
+        """The closeness of each domain of the lowest tier, by number; the last entry is for no domain."""
         tree = self._tree
         low, high = tree.tier_numbers[0], tree.tier_numbers[-1]
         scores = np.zeros(len(tree.names) + 1)
@@ -193,39 +195,40 @@ class NodeCloseness:
         return scores
 
     def share_in(self, sub_job: SubJob, domain: str) -> float:
-        """The fraction of a sub-job's tasks that are on the nodes of a domain."""
+        """The fraction of a sub-job's tasks that are on nodes of a domain."""
         rows, row_of = self._tree.rows_of(domain), self._session.table.row_of
         placed = [row_of(task.node_name) for task in sub_job.index if task.node_name]
         inside = sum(1 for row in placed if row is not None and rows[row])
         return inside / len(sub_job.index)
 
 
-class _Places:
-    """The number of a sub-job's tasks in each domain of the lowest tier, at any time of the session."""
+class _TaskCounts:
+    """The number of a sub-job's tasks in each domain of the lowest tier, as the session moves them."""
 
     def __init__(self, session: Session, sub_job: SubJob) -> None:
         self._session = session
         self._counts = np.zeros(len(session.topology.tree.names) + 1)
-        self._known: dict[str, int] = {}
+        # The number of the domain of each task, by uid.
+        self._domains: dict[str, int] = {}
         self._position = len(session.moves.log)
         for task in sub_job.index:
-            self._look_at(task.uid, task.node_name)
+            self._update(task.uid, task.node_name)
 
     def counts(self) -> Scores:
         """The counts by number of the domain; the last entry, for nodes in no domain, is 0."""
         log = self._session.moves.log
         for task in log[self._position :]:
-            if task.uid in self._known:
-                self._look_at(task.uid, task.node_name)
+            if task.uid in self._domains:
+                self._update(task.uid, task.node_name)
         self._position = len(log)
         return self._counts
 
-    def _look_at(self, uid: str, node_name: str) -> None:
+    def _update(self, uid: str, node_name: str) -> None:
         row = self._session.table.row_of(node_name)
         lowest = self._session.topology.tree.lowest_by_row
         number = NO_DOMAIN if row is None else int(lowest[row])
-        before = self._known.get(uid, NO_DOMAIN)
-        self._known[uid] = number
+        before = self._domains.get(uid, NO_DOMAIN)
+        self._domains[uid] = number
         if before != NO_DOMAIN:
             self._counts[before] -= 1
         if number != NO_DOMAIN:
@@ -235,7 +238,7 @@ class _Places:
 class TierScores:
     """Prefers nodes in the fullest domains, for pods without a network topology.
 
-    Lower tiers count more. A node without a domain of a tier gets the full score for the tier.
+    Lower tiers have more weight. A node without a domain of a tier gets the full score for the tier.
     """
 
     def __init__(self, session: Session, amounts: DomainAmounts, fading: float) -> None:
@@ -261,12 +264,12 @@ class TierScores:
 
 def power(base: float, exponent: int) -> float:
     """A power by repeated squaring, in the order in which Go multiplies."""
-    result, left = 1.0, abs(exponent)
-    while left:
-        if left & 1:
+    result, remaining = 1.0, abs(exponent)
+    while remaining:
+        if remaining & 1:
             result *= base
         base *= base
-        left >>= 1
+        remaining >>= 1
     if exponent >= 0:
         return result
     return 1 / result if result else np.inf

@@ -1,7 +1,7 @@
-"""nodeorder: Kubernetes' scores of nodes, weighted.
+"""nodeorder: the weighted sum of Kubernetes' node scores.
 
 The scores are those for idle, used and balanced resources, node affinity, taints, images,
-affinity between pods, and topology spread.
+inter-pod affinity, and topology spread.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from pumice.core.session.policies import CandidateTerms, ClassRule, RowTerms
 from pumice.core.session.session import Session
 
 GPU = "nvidia.com/gpu"
-_NOT_NEGATIVE = Limit(
-    at_least=0, lenient=True, otherwise="below zero it avoids what it should prefer"
-)
+_NOT_NEGATIVE = Limit(at_least=0, lenient=True, otherwise="a negative weight inverts the score")
 
 
 class NodeOrderArguments(Arguments):
@@ -45,7 +43,7 @@ class NodeOrderArguments(Arguments):
 
 
 class NodeOrderPlugin:
-    """Sums scores from 0 to 100, each times its weight; all steps are in whole numbers."""
+    """Sums scores from 0 to 100, each times its weight; every score is a whole number."""
 
     name: ClassVar[str] = "nodeorder"
     arguments: ClassVar[type[Arguments]] = NodeOrderArguments
@@ -86,7 +84,7 @@ class NodeOrderPlugin:
 
     def _amount_score(self, class_: TaskClass) -> AmountScore:
         """The term for idle, used and balanced resources; GPUs count only if the class requests some."""
-        request, cards = class_.request, max(class_.request.get(GPU), 0)
+        request, gpus = class_.request, max(class_.request.get(GPU), 0)
         milli_cpu, memory = class_.spec.scored_amounts()
         return AmountScore(
             float(self._weights.least),
@@ -96,6 +94,6 @@ class NodeOrderPlugin:
             float(memory),
             float(request.milli_cpu),
             float(request.memory),
-            GPU if cards else "",
-            float(cards),
+            GPU if gpus else "",
+            float(gpus),
         )

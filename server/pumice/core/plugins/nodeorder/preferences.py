@@ -1,4 +1,4 @@
-"""Preferences about nodes and other pods: affinity, PreferNoSchedule taints, and images on nodes."""
+"""Scores for preferred affinity, PreferNoSchedule taints, and images on nodes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
 
 _MIB = 1024 * 1024
-_LEAST = 23 * _MIB
-_MOST_PER_CONTAINER = 1000 * _MIB
-_FULL = 100.0
+# Kubernetes' range of image sizes that affect the score; the upper end is per container.
+_MIN_IMAGE_SIZE = 23 * _MIB
+_MAX_IMAGE_SIZE = 1000 * _MIB
+_MAX_NODE_SCORE = 100.0
 # Topology key, weight, and the pods that the term matches.
 _OwnTerm = tuple[str, int, PodTally]
 
 
 class NodePreferences:
-    """Preferred node affinity and taints: the terms of each class; none if all nodes score the same."""
+    """The terms of each class for node affinity and taints; none where all nodes score the same."""
 
     def __init__(self, session: Session, affinity_weight: int, taint_weight: int) -> None:
         self._session = session
@@ -34,16 +35,16 @@ class NodePreferences:
 
     def _find_terms(self, class_: TaskClass) -> tuple[ScaledPreference, ...]:
         terms = []
-        wanted = self._wanted(class_) if self._affinity_weight else None
-        if wanted is not None:
-            terms.append(ScaledPreference(self._affinity_weight, wanted))
-        taints = self._discouraging(class_) if self._taint_weight else None
+        affinity = self._matching_weights(class_) if self._affinity_weight else None
+        if affinity is not None:
+            terms.append(ScaledPreference(self._affinity_weight, affinity))
+        taints = self._untolerated_taints(class_) if self._taint_weight else None
         if taints is not None:
             terms.append(ScaledPreference(self._taint_weight, taints, is_discouraging=True))
         return tuple(terms)
 
-    def _wanted(self, class_: TaskClass) -> Counts | None:
-        """By row, the sum of the weights of the preferred terms that match."""
+    def _matching_weights(self, class_: TaskClass) -> Counts | None:
+        """By row, the sum of the weights of the preferred terms that match; None: 0 everywhere."""
         if not class_.spec.preferred_node_terms:
             return None
         raw = np.zeros(len(self._session.table), dtype=np.int64)
@@ -52,8 +53,8 @@ class NodePreferences:
                 raw += preferred.weight * self._session.labels.matches_term(preferred.term)
         return raw if raw.any() else None
 
-    def _discouraging(self, class_: TaskClass) -> Counts | None:
-        """By row, the number of PreferNoSchedule taints that are not tolerated."""
+    def _untolerated_taints(self, class_: TaskClass) -> Counts | None:
+        """By row, the number of PreferNoSchedule taints that are not tolerated; None: 0 everywhere."""
         codes, sets = self._session.labels.taint_sets()
         tolerations = class_.spec.tolerations
         counts = [
@@ -81,26 +82,27 @@ class ImageLocality:
         nodes, images = len(self._table), self._table.images
         found = [image for name in class_.spec.images if (image := images.find(name))]
         parts = [(int(size * (int(rows.sum()) / nodes)), rows) for size, rows in found]
-        most = _MOST_PER_CONTAINER * class_.spec.container_count
+        largest = _MAX_IMAGE_SIZE * class_.spec.container_count
         if len(parts) == 1:
-            # A node has the image or not, so that there are two scores.
+            # Of one image there are only two scores: of nodes without it, and of nodes with it.
             amount, rows = parts[0]
-            without, has = _points(np.array([0, amount]), most)
-            scores: Scores = np.where(rows, has, without)
+            without_image, with_image = _image_scores(np.array([0, amount]), largest)
+            scores: Scores = np.where(rows, with_image, without_image)
             return scores
         total: Counts = np.zeros(nodes, dtype=np.int64)
         for amount, rows in parts:
             total[rows] += amount
-        return _points(total, most)
+        return _image_scores(total, largest)
 
 
-def _points(total: Counts, most: int) -> Scores:
-    """The scores of sizes of images, which Kubernetes clamps to a range.
+def _image_scores(sizes: Counts, largest: int) -> Scores:
+    """The scores of image sizes, which are clamped to a range.
 
-    A size above the lower end is capped at the upper end, even if that is below the lower end.
+    As in Kubernetes, a size above the lower end is capped at the upper end, even if the upper end is
+    below the lower end.
     """
-    total = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
-    return np.trunc(100 * (total - _LEAST) / (most - _LEAST))
+    sizes = np.where(sizes < _MIN_IMAGE_SIZE, _MIN_IMAGE_SIZE, np.minimum(sizes, largest))
+    return np.trunc(100 * (sizes - _MIN_IMAGE_SIZE) / (largest - _MIN_IMAGE_SIZE))
 
 
 def has_preferred_terms(spec: PodSpec) -> bool:
@@ -108,7 +110,7 @@ def has_preferred_terms(spec: PodSpec) -> bool:
 
 
 class InterPodPreferences:
-    """Preferred affinity between pods; the sums of weights are scaled from the worst to the best node."""
+    """Preferred inter-pod affinity; the worst candidate scores 0, and the best one 100."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -116,7 +118,7 @@ class InterPodPreferences:
         self._own = Memo(self._find_own)
 
     def has_no_effect_on(self, class_: TaskClass) -> bool:
-        """Whether no task of the class, and no pod on a node, has preferences of this kind."""
+        """Whether neither the tasks of the class nor pods on nodes have such preferences."""
         return not has_preferred_terms(class_.spec) and self._session.pods.had_affinity is None
 
     def concerns(self, task: Task) -> bool:
@@ -125,13 +127,13 @@ class InterPodPreferences:
             return True
         if pods.had_affinity is None or pods.meets_no_preference(task.pod.labels):
             return False
-        return bool(self._others(task))
+        return bool(self._existing_terms(task))
 
-    def _others(self, task: Task) -> list[ExistingTerm]:
-        """Preferences of pods on nodes about the task.
+    def _existing_terms(self, task: Task) -> list[ExistingTerm]:
+        """The preferences of pods on nodes that match the task.
 
-        For a task without preferences, Kubernetes reads a list of nodes that have such pods, which
-        Volcano makes when a session opens.
+        For a task without preferences, Kubernetes only reads the nodes in its list of nodes with
+        affinity, which Volcano makes when a session opens.
         """
         preferring = self._session.pods.preferences_about(task)
         if not preferring or has_preferred_terms(task.class_.spec):
@@ -146,29 +148,31 @@ class InterPodPreferences:
                 column = self._session.labels.column(key)
                 raw += weight * pods.by_value(key, column)[column.codes[rows]]
         own = has_preferred_terms(task.class_.spec)
-        for existing in self._others(task):
-            raw += self._weigh(existing, rows, everywhere=own)
+        for existing in self._existing_terms(task):
+            raw += self._weights_of(existing, rows, on_all_nodes=own)
         lowest, highest = (int(raw.min()), int(raw.max())) if len(rows) else (0, 0)
         if lowest == highest:
             return None
-        return np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
+        return np.trunc(_MAX_NODE_SCORE * ((raw - lowest) / float(highest - lowest)))
 
     def _find_own(self, key: tuple[TaskClass, str]) -> list[_OwnTerm]:
-        found, spec = [], key[0].spec
+        (class_, namespace), found = key, []
+        spec = class_.spec
         for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
             for weighted in terms:
-                pods = self._session.pods.matching_all(key[1], (weighted.term,))
+                pods = self._session.pods.matching_all(namespace, (weighted.term,))
                 if pods is not None:
                     found.append((weighted.term.topology_key, sign * weighted.weight, pods))
         return found
 
-    def _weigh(self, existing: ExistingTerm, rows: Rows, *, everywhere: bool) -> Counts:
+    def _weights_of(self, existing: ExistingTerm, rows: Rows, *, on_all_nodes: bool) -> Counts:
+        """By row, the weights of the pods with this term in the same domain."""
         had = self._session.pods.had_affinity
         column = self._session.labels.column(existing.term.topology_key)
-        # The last entry answers for nodes without the label: code -1 reads it.
+        # The last entry is for nodes without the label, whose code is -1.
         by_value: Counts = np.zeros(len(column.values) + 1, dtype=np.int64)
         for row, count in existing.rows.items():
-            if everywhere or (had is not None and had[row]):
+            if on_all_nodes or (had is not None and had[row]):
                 by_value[column.codes[row]] += count * existing.weight
         by_value[-1] = 0
         return by_value[column.codes[rows]]

@@ -1,7 +1,7 @@
 """numa-aware: refuses nodes whose kubelet could not align the cpus of a pod.
 
-Of the others, it prefers nodes where the cpus of the pod touch fewer NUMA nodes. When a pod is placed,
-it plans the cpus that the kubelet would give it, so that later pods do not count on them.
+It prefers nodes where the cpus of the pod are on fewer NUMA nodes. When a pod is placed, the plugin
+plans the cpus that the kubelet would assign, so that they are not free for later pods.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import PlainRule, StateRule
 from pumice.core.session.session import Session
 
-_TAKES = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+_GETS_CPUS = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 _CORE = 1000
-_FULL = 100
+_MAX_NODE_SCORE = 100
 
 
 class NumaAwareArguments(Arguments):
@@ -35,7 +35,7 @@ class NumaAwareArguments(Arguments):
 
 
 class NumaAwarePlugin:
-    """Plans the cpus of Guaranteed pods as the kubelet would, and refuses nodes where it would not."""
+    """Plans the cpus of Guaranteed pods like the kubelet, and refuses nodes where there is no plan."""
 
     name: ClassVar[str] = "numa-aware"
     arguments: ClassVar[type[Arguments]] = NumaAwareArguments
@@ -65,11 +65,11 @@ class NumaAwarePlugin:
         return self._questions[class_] is not None
 
     def _is_scored(self, class_: TaskClass) -> bool:
-        """Whether the number of NUMA nodes that a pod's cpus touch can differ between nodes."""
+        """Whether the number of NUMA nodes of a pod's cpus can differ between nodes."""
         question = self._questions[class_]
         if question is None or question.policy in ("", "none"):
             return False
-        # One container with the policy single-numa-node touches one NUMA node, wherever it is.
+        # One container with the policy single-numa-node has its cpus on one NUMA node of any node.
         pinned = sum(1 for count in question.counts if count)
         return pinned > 1 or (pinned == 1 and question.policy != SINGLE)
 
@@ -83,8 +83,8 @@ class NumaAwarePlugin:
         for number in np.unique(numbers).tolist():
             reason = self._cpus.answers[number, question].reason
             if reason:
-                here = numbers == number
-                found[reason] = found[reason] | here if reason in found else here
+                rows_refused = numbers == number
+                found[reason] = found[reason] | rows_refused if reason in found else rows_refused
         return [Refusal(reason, mask, unresolvable=True) for reason, mask in found.items()]
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
@@ -93,23 +93,23 @@ class NumaAwarePlugin:
         return (0.0,) * self._cpus.most(number, question, count)
 
     def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
-        """The fewer NUMA nodes, the better; relative to the candidate that needs the most."""
+        """Higher scores for fewer NUMA nodes, relative to the candidate with the most NUMA nodes."""
         question = self._questions[task.class_]
         if question is None or not self._is_scored(task.class_):
             return None
         counts = self._cpus.numa_counts(rows, question)
         most = int(counts.max()) if len(counts) else 0
-        shares = np.full(len(counts), _FULL) if not most else _FULL - _FULL * counts // most
-        return (shares * self._weight).astype(np.float64)
+        scores = _MAX_NODE_SCORE - _MAX_NODE_SCORE * counts // max(most, 1)
+        return (scores * self._weight).astype(np.float64)
 
     # Placements.
 
     def _allocated(self, task: Task) -> str | None:
         row = self._session.table.row_of(task.node_name)
         question = self._questions[task.class_]
-        if row is None or question is None or task.status not in _TAKES:
+        if row is None or question is None or task.status not in _GETS_CPUS:
             return None
-        # In this state the task is on the node already, but has no cpus yet.
+        # The node has the task already, but the task has no cpus yet.
         number = self._cpus.number(row)
         cpus = self._cpus.answers[number, question].cpus
         if cpus:
@@ -124,7 +124,7 @@ class NumaAwarePlugin:
 
 
 def _question_of(class_: TaskClass) -> Question | None:
-    """The question of a class; None: its pods are not Guaranteed, and get no exclusive cpus."""
+    """The question of a class; None: its pods are not Guaranteed and get no exclusive cpus."""
     spec = class_.spec
     if not spec.guaranteed:
         return None

@@ -1,7 +1,7 @@
-"""The cpus that the kubelet would give a container, and whether it would admit the container.
+"""The cpus that the kubelet would assign to a container, and whether it would admit the container.
 
-Cpus are chosen as by the kubelet's cpu manager, with the changes that Volcano made to it. Sets of
-cpus are integers, with a bit for each cpu.
+The choice of cpus is that of the kubelet's cpu manager, with Volcano's changes. A set of cpus is an
+integer with a bit for each cpu.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pumice.core.model.topology import NumaCpu, NumaTopology
 
-# The largest number in a cpu list; a larger one is a mistake.
+# The largest number in a cpu list; a list with a larger number is invalid.
 MAX_CPU = 4096
 # The kubelet aligns to at most this many NUMA nodes.
 MAX_NUMA_NODES = 8
@@ -44,7 +44,7 @@ def numbers_in(mask: int) -> Iterator[int]:
 
 @lru_cache(maxsize=16_384)
 def read_cpus(text: str) -> int | None:
-    """Reads a cpu list such as ``0-3,8``; None: it cannot be read."""
+    """Parses a cpu list such as ``0-3,8``; None: it is invalid."""
     found = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
@@ -72,9 +72,9 @@ class Layout:
     static: bool
     # The policy of the topology manager.
     policy: str
-    # Whether the resource cpu is listed.
+    # Whether the topology lists the resource cpu.
     has_cpus: bool
-    # Cpus that the kubelet keeps for itself.
+    # The number of cpus that the kubelet reserves for the system.
     reserved_count: int
 
     @cached_property
@@ -91,7 +91,7 @@ class Layout:
 
     @cached_property
     def by_core(self) -> dict[int, int]:
-        """By the number of the core; cores of different sockets with the same number count as one."""
+        """The cpus by core number; cores of different sockets with the same number count as one."""
         return self._by("core")
 
     def _by(self, part: str) -> dict[int, int]:
@@ -115,7 +115,7 @@ class Layout:
         return len(self.cpus) // max(len(cores), 1)
 
     def numa_count(self, cpus: int) -> int:
-        """How many NUMA nodes a set of cpus touches."""
+        """The number of NUMA nodes that have some of these cpus."""
         return sum(1 for mask in self.by_numa.values() if mask & cpus)
 
 
@@ -141,7 +141,10 @@ def layout_of(topology: NumaTopology) -> Layout | None:
 
 
 def take(layout: Layout, available: int, count: int) -> int | None:
-    """Chooses ``count`` of the available cpus, close together; None: there are too few."""
+    """Chooses ``count`` of the available cpus: whole sockets, then whole cores, then single cpus.
+
+    None: there are too few.
+    """
     if count < 1:
         return 0
     free = available & layout.all
@@ -162,7 +165,7 @@ def take(layout: Layout, available: int, count: int) -> int | None:
 
 
 def _sockets(layout: Layout, free: int, _taken: int) -> Iterator[int]:
-    """The free cpus of each socket. As in Volcano, a socket counts if the cpu of its number is free."""
+    """The free cpus of each socket. As in Volcano, the cpu with the number of the socket must be free."""
     for socket, cpus in layout.by_socket.items():
         if cpus & free and free >> socket & 1:
             yield cpus & free
@@ -171,20 +174,16 @@ def _sockets(layout: Layout, free: int, _taken: int) -> Iterator[int]:
 def _cores(layout: Layout, free: int, _taken: int) -> Iterator[int]:
     """The free cpus of each core, the socket with the fewest cores first.
 
-    As in Volcano, a core counts if the cpu of its number is free.
+    As in Volcano, the cpu with the number of the core must be free.
     """
-    found = []
+    by_socket = []
     for socket, cpus in layout.by_socket.items():
-        here = cpus & free
-        cores = [c for c, mask in layout.by_core.items() if mask & here and free >> c & 1]
-        if here:
-            found.append((len(cores), socket, cores))
-    done: set[int] = set()
-    for _, _, cores in sorted(found):
-        for core in cores:
-            if core not in done:
-                done.add(core)
-                yield layout.by_core[core] & free
+        free_cpus = cpus & free
+        cores = [c for c, mask in layout.by_core.items() if mask & free_cpus and free >> c & 1]
+        if free_cpus:
+            by_socket.append((len(cores), socket, cores))
+    for core in dict.fromkeys(core for _, _, cores in sorted(by_socket) for core in cores):
+        yield layout.by_core[core] & free
 
 
 def _single(layout: Layout, free: int, taken: int) -> Iterator[int]:
@@ -208,15 +207,15 @@ def _single(layout: Layout, free: int, taken: int) -> Iterator[int]:
 
 
 def _sorted(keys: list[_CoreKey]) -> list[_CoreKey]:
-    """The order of cores. Volcano's comparison is not transitive, so that the algorithm matters."""
+    """Sorts cores like Go: Volcano's comparison is not transitive, so that the algorithm matters."""
     if len(keys) > _INSERTION_LIMIT:
         return sorted(keys, key=lambda key: (-key[0], *key[1:]))
     result = list(keys)
     for end in range(1, len(result)):
-        place = end
-        while place > 0 and _is_before(result[place], result[place - 1]):
-            result[place], result[place - 1] = result[place - 1], result[place]
-            place -= 1
+        i = end
+        while i > 0 and _is_before(result[i], result[i - 1]):
+            result[i], result[i - 1] = result[i - 1], result[i]
+            i -= 1
     return result
 
 
@@ -225,25 +224,25 @@ def _is_before(left: _CoreKey, right: _CoreKey) -> bool:
 
 
 class Hint(NamedTuple):
-    """A set of NUMA nodes, with a bit for each, and whether the kubelet prefers it."""
+    """A topology hint: a set of NUMA nodes, with a bit for each, and whether it is preferred."""
 
     nodes: int
     preferred: bool
 
 
 class Alignment(NamedTuple):
-    """The cpus of a pod, or the number of the first container that is not admitted."""
+    """The cpus of a pod, or the index of the first container that is not admitted."""
 
     cpus: int
     refused: int = -1
 
 
 def align(layout: Layout, free: int, requests: tuple[int, ...]) -> Alignment:
-    """Aligns one container after the other; requests are in cpus, and 0 pins none."""
+    """Aligns one container after the other; a request is a number of cpus, and 0 pins no cpu."""
     reserved = take(layout, layout.all, layout.reserved_count) or 0
     pinned = 0
     for number, count in enumerate(requests):
-        hint = _best(layout, free & ~reserved, count)
+        hint = _best_hint(layout, free & ~reserved, count)
         if hint is None:
             return Alignment(0, number)
         cpus = _pin(layout, free & ~reserved, count, hint)
@@ -252,8 +251,8 @@ def align(layout: Layout, free: int, requests: tuple[int, ...]) -> Alignment:
     return Alignment(pinned)
 
 
-def _best(layout: Layout, available: int, count: int) -> Hint | None:
-    """The NUMA nodes to align to; None: the kubelet would refuse the container."""
+def _best_hint(layout: Layout, available: int, count: int) -> Hint | None:
+    """The NUMA nodes to align to; None: the kubelet would not admit the container."""
     everywhere = bits(layout.by_numa)
     if count == 0 or not layout.has_cpus:
         hints = [Hint(everywhere, preferred=True)]
@@ -277,7 +276,7 @@ def _is_better(hint: Hint, best: Hint) -> bool:
 def _hints(layout: Layout, available: int, count: int) -> list[Hint]:
     """The sets of NUMA nodes with enough free cpus.
 
-    Sets are preferred that are as small as the smallest set with enough cpus, free or not.
+    A set is preferred if it is as small as the smallest set with enough cpus, free or not.
     """
     nodes = list(layout.by_numa)
     smallest = len(nodes)

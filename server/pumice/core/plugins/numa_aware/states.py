@@ -28,11 +28,11 @@ CPUS = "pumice.sh/numa-cpus"
 NO_INFORMATION = "numa info is empty"
 NOT_STATIC = "cpu manager policy isn't static"
 NOTHING_FREE = "cpu allocatable map is empty"
-UNUSABLE = "numa info cannot be used"
+INVALID = "numa info is invalid"
 _ALIGNED = (BEST_EFFORT, RESTRICTED, SINGLE)
 
 _NO_COUNTS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-# The layout and the free cpus of a node; None: nothing is known of the node.
+# The layout and the free cpus of a node; None: the topology of the node is not known.
 State = tuple[Layout | None, int] | None
 
 
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """The cpus of a pod on a node, or why it gets none."""
 
-    # Empty: the pod fits; it has no cpus if the kubelet assigns none.
+    # Empty: the pod fits; it has no cpus if the kubelet does not assign exclusive cpus to it.
     reason: str = ""
     cpus: int = 0
     numa_count: int = 0
@@ -79,7 +79,7 @@ class CpuStates(StateNumbers[State, Question, Answer]):
             return Answer(NO_INFORMATION if has_policy else "")
         layout, free = state
         if layout is None:
-            return Answer(UNUSABLE)
+            return Answer(INVALID)
         if has_policy:
             reason = _why_not(layout, free, question.policy)
             if reason:
@@ -94,7 +94,7 @@ class CpuStates(StateNumbers[State, Question, Answer]):
         return Answer("", found.cpus, layout.numa_count(found.cpus))
 
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
-        """By row, the number of NUMA nodes that the pod's cpus touch."""
+        """By row, the number of NUMA nodes of the pod's cpus."""
         numbers, known = self.numbers_of(rows), self._counts.get(question, _NO_COUNTS)
         new = range(len(known), len(self._values))
         if new:
@@ -104,14 +104,14 @@ class CpuStates(StateNumbers[State, Question, Answer]):
         return known[numbers]
 
     def place(self, row: int, number: int, cpus: int) -> None:
-        """Sets the state of a node, after a pod got cpus in the state with this number."""
+        """Updates the state of a node, whose number is given, after a pod got these cpus."""
         state = self._values[number]
         if state is not None:
             self._states.update(row, (state[0], state[1] & ~cpus))
 
 
 def _why_not(layout: Layout, free: int, policy: str) -> str:
-    """Why a pod with a policy of its own cannot use a node."""
+    """Why a node is not feasible for a pod with this policy; empty: it is feasible."""
     if not layout.static:
         return NOT_STATIC
     if layout.policy != policy:
@@ -137,7 +137,7 @@ def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEn
         planned = 0
         for task in entry.tasks.values():
             text = task.annotations.get(CPUS)
-            # After the kubelet has given cpus to the pod, the topology shows them as taken.
+            # After the kubelet has assigned cpus to the pod, they are not free in the topology.
             if text and task.uid not in topology.pod_allocations:
                 planned |= read_cpus(text) or 0
         return (layout, _without(layout, free, planned))
@@ -148,14 +148,15 @@ def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEn
 def _without(layout: Layout, free: int, planned: int) -> int:
     """The free cpus without those that are planned for pods.
 
-    The kubelet may have given planned cpus to other pods. Then as many other cpus are left out.
+    If the kubelet has assigned planned cpus to other pods, as many other free cpus are removed, of
+    the same NUMA node where possible.
     """
-    left, short = free & ~planned, 0
+    remaining, short = free & ~planned, 0
     if not planned & ~free:
-        return left
+        return remaining
     for mask in layout.by_numa.values():
         missing = (planned & mask & ~free).bit_count()
-        here = list(numbers_in(left & mask))[:missing]
-        left &= ~bits(here)
-        short += missing - len(here)
-    return left & ~bits(list(numbers_in(left))[:short])
+        replaced = list(numbers_in(remaining & mask))[:missing]
+        remaining &= ~bits(replaced)
+        short += missing - len(replaced)
+    return remaining & ~bits(list(numbers_in(remaining))[:short])

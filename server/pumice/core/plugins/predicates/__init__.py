@@ -1,8 +1,8 @@
 """predicates: Kubernetes' filters.
 
-Filters of nodes alone are evaluated once for each task class. Filters about pods, volumes and devices
-are evaluated for each task that they concern; a task that none of them concerns is plain. When a task
-is placed, its volumes and devices are reserved, and it enters Kubernetes' view of the node.
+Filters that depend only on the node are evaluated once for each task class. Filters about pods,
+volumes and devices are evaluated for each task that they concern; other tasks are plain. When a task
+is placed, its volumes and devices are reserved, and Kubernetes' view of the node includes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pumice.core.session.session import Session
 
 POD_COUNT = "node(s) pod number exceeded"
 _TO_DEVICESHARE = "Volcano moved it to the plugin deviceshare"
-_NO_CAPACITY_SCORES = "free storage is no score, as without the gate StorageCapacityScoring"
+_NO_CAPACITY_SCORES = "nodes get no score for free storage (StorageCapacityScoring is off)"
 _TO_STRATEGY_FIT = "Volcano moved it to the plugin resource-strategy-fit"
 
 
@@ -45,7 +45,7 @@ class PredicatesArguments(Arguments):
         "predicate.PodAffinityEnable", "checks affinity between pods", default=True
     )
     volume_limits = boolean(
-        "predicate.NodeVolumeLimitsEnable", "checks how many volumes a node takes", default=True
+        "predicate.NodeVolumeLimitsEnable", "checks the volume limits of nodes", default=True
     )
     volume_zones = boolean(
         "predicate.VolumeZoneEnable", "checks the zones of volumes", default=True
@@ -57,19 +57,19 @@ class PredicatesArguments(Arguments):
     caches = boolean("predicate.CacheEnable", "caches results for equal pods", default=False)
     claims = ignored(
         "predicate.DynamicResourceAllocationEnable",
-        "Volcano never reads it either",
+        "Volcano does not read it either",
         ArgumentType.BOOL,
     )
     bind_timeout = ignored(
         "volumebinding.bindTimeoutSeconds",
-        "the adapter bounds how long a bind may take",
+        "the adapter limits the time of a bind",
         ArgumentType.INT,
     )
     capacity_weight = ignored("volumebinding.weight", _NO_CAPACITY_SCORES, ArgumentType.INT)
     capacity_shape = ignored("volumebinding.shape", _NO_CAPACITY_SCORES, ArgumentType.LIST)
     claims_timeout = ignored(
         "dynamicresources.filterTimeoutSeconds",
-        "the search for devices is bounded by steps, not by time",
+        "the search for devices has a limit of steps, not of time",
         ArgumentType.INT,
     )
     gpu_sharing = ignored("predicate.GPUSharingEnable", _TO_DEVICESHARE)
@@ -78,8 +78,8 @@ class PredicatesArguments(Arguments):
     proportions = ignored("predicate.resources*", _TO_STRATEGY_FIT)
 
 
-class _OfClass(NamedTuple):
-    """The filters that concern a class, or some of its tasks."""
+class _ClassFilters(NamedTuple):
+    """The filters that concern some or all tasks of a class."""
 
     filters: tuple[TaskFilter, ...]
     # Whether one of them concerns all tasks of the class.
@@ -87,7 +87,7 @@ class _OfClass(NamedTuple):
 
 
 class PredicatesPlugin:
-    """Kubernetes' filters in its order, and the handlers that keep its view of the nodes."""
+    """Kubernetes' filters in their order, and the handlers that update Kubernetes' view of nodes."""
 
     name: ClassVar[str] = "predicates"
     required: ClassVar[bool] = True
@@ -96,7 +96,7 @@ class PredicatesPlugin:
     def __init__(self, options: PluginOptions) -> None:
         self._on = PredicatesArguments(options.arguments)
         # By class.
-        self._of_class = Memo(self._find_filters)
+        self._class_filters = Memo(self._find_filters)
         # Tasks whose volumes or devices could not be reserved; they are not in Kubernetes' view.
         self._refused: set[str] = set()
 
@@ -124,19 +124,19 @@ class PredicatesPlugin:
                 lambda class_: bool(class_.spec.resource_claims or extended.of(class_.amounts)),
             ),
         )
-        self._filters = [(own, concerns) for is_on, own, concerns in filters if is_on]
+        self._filters = [(filter_, concerns) for is_on, filter_, concerns in filters if is_on]
         session.allocates_claims = True
         hooks = session.hooks
         hooks.pre_predicate[self.name] = self._why_not_anywhere
         limit = PodLimit(POD_COUNT)
         hooks.row_predicate[self.name] = RowTerms(lambda _class: limit)
-        # With the cache, pods of one class may get different results, so that each is evaluated.
+        # With the cache, pods of one class can get different results.
         if not on.caches:
             hooks.class_predicate[self.name] = ClassRule(
                 lambda class_, _facet: self._nodes.refusals(class_),
                 version_of=lambda class_: session.labels.version_of(class_.spec),
             )
-        hooks.task_predicate[self.name] = self._of_task
+        hooks.task_predicate[self.name] = self._refusals
         hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class,
@@ -153,35 +153,35 @@ class PredicatesPlugin:
 
     # Filters.
 
-    def _find_filters(self, class_: TaskClass) -> _OfClass:
-        answers = [(own, concerns(class_)) for own, concerns in self._filters]
-        return _OfClass(
-            tuple(own for own, answer in answers if answer is not False),
-            any(answer for _, answer in answers),
+    def _find_filters(self, class_: TaskClass) -> _ClassFilters:
+        found = [(filter_, concerns(class_)) for filter_, concerns in self._filters]
+        return _ClassFilters(
+            tuple(filter_ for filter_, concerned in found if concerned is not False),
+            any(concerned for _, concerned in found),
         )
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
         """Whether no filter concerns a class; None: anti-affinity of other pods may concern a task."""
-        filters, concerns_all = self._of_class[class_]
+        filters, concerns_all = self._class_filters[class_]
         if concerns_all or self._nodes.why_not_anywhere(class_.spec) is not None:
             return False
         return None if filters else True
 
     def _why_not_anywhere(self, task: Task) -> str | None:
         problem, name = self._nodes.why_not_anywhere(task.class_.spec), "NodeAffinity"
-        for own in self._of_class[task.class_].filters:
+        for filter_ in self._class_filters[task.class_].filters:
             if problem is not None:
                 break
-            problem, name = own.why_not_anywhere(task), own.name
+            problem, name = filter_.why_not_anywhere(task), filter_.name
         return None if problem is None else f"plugin {name} pre-predicates failed {problem}"
 
-    def _of_task(self, task: Task) -> Iterable[Refusal] | None:
-        filters, concerns_all = self._of_class[task.class_]
-        refusals = [refusal for own in filters for refusal in own.refusals(task)]
+    def _refusals(self, task: Task) -> Iterable[Refusal] | None:
+        filters, concerns_all = self._class_filters[task.class_]
+        refusals = [refusal for filter_ in filters for refusal in filter_.refusals(task)]
         return refusals if refusals or concerns_all else None
 
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
-        has_claims = self._claims in self._of_class[task.class_].filters
+        has_claims = self._claims in self._class_filters[task.class_].filters
         return self._claims.scores(task, rows) if has_claims else None
 
     # Placements.
@@ -198,24 +198,24 @@ class PredicatesPlugin:
         """Does nothing: plain tasks reserve nothing, and the session adds them to Kubernetes' view."""
 
     def _reserve(self, task: Task) -> str | None:
-        """Reserves volumes and devices; a text: they are not available.
+        """Reserves volumes and devices; a text says which of them are not available.
 
         As in Volcano, nothing is reserved for a pipelined task, whose spec has no node yet.
         """
         row = self._session.table.row_of(task.node_name)
-        for own in self._of_class[task.class_].filters:
+        for filter_ in self._class_filters[task.class_].filters:
             problem = None
             if task.status is TaskStatus.PIPELINED:
-                problem = own.why_not_pipelined(task)
+                problem = filter_.why_not_pipelined(task)
             elif task.status is TaskStatus.ALLOCATED and row is not None:
-                problem = own.reserve(task, row)
+                problem = filter_.reserve(task, row)
             if problem is not None:
                 return problem
         return None
 
     def _deallocated(self, task: Task) -> None:
-        for own in self._of_class[task.class_].filters:
-            own.unreserve(task)
+        for filter_ in self._class_filters[task.class_].filters:
+            filter_.unreserve(task)
         if task.uid in self._refused:
             self._refused.discard(task.uid)
         else:

@@ -1,4 +1,4 @@
-"""Searches devices for claims on one node, like Kubernetes' structured allocator."""
+"""Searches for devices for claims on one node, like Kubernetes' structured allocator."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from pumice.core.model.devices import (
 from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
-TOO_LONG = "the search for devices takes too many steps"
-# The most devices of one claim, as in Kubernetes.
+TOO_MANY_STEPS = "the search for devices takes too many steps"
+# Maximum number of devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
-# Maximum number of alternatives of one request, for their score.
+# Maximum number of alternatives of one request, as in Kubernetes; scores depend on it.
 MAX_ALTERNATIVES = 8
-# The most devices that the search for one pod on one node tries.
+# Maximum number of devices that the search for one pod on one node tries.
 MAX_STEPS = 20_000
 
-_NOTHING: Mapping[str, int] = {}
+_NO_CAPACITY: Mapping[str, int] = {}
 
 Classes = Callable[[str], DeviceClass | None]
 
@@ -45,7 +45,7 @@ class UndecidedError(Exception):
 
 @dataclass(slots=True)
 class _Item:
-    """A request of a claim, with the alternative, its count and the devices of the search so far."""
+    """A request of a claim, with its alternative, its number of devices and its devices so far."""
 
     claim: ResourceClaim
     request: DeviceRequest
@@ -104,70 +104,71 @@ class Allocator:
         score = sum(MAX_ALTERNATIVES - i.chosen for i in items if i.request.exactly is None)
         return Found(allocations, score)
 
-    def _solve(self, items: list[_Item], place: int) -> bool:
-        """Chooses devices for the request at a place, and for all requests after it."""
-        if place == len(items):
+    def _solve(self, items: list[_Item], index: int) -> bool:
+        """Chooses devices for the request with this index, and for all requests after it."""
+        if index == len(items):
             return True
-        item = items[place]
-        for number, wanted in enumerate(item.alternatives):
-            item.chosen, item.count = number, wanted.count
-            matching = list(self._matching(wanted))
-            if wanted.takes_all:
-                matching = [d for d in matching if self._supply.has_capacity(wanted, d)]
-                # All devices are at least one.
+        item = items[index]
+        for number, request in enumerate(item.alternatives):
+            item.chosen, item.count = number, request.count
+            matching = list(self._matching(request))
+            if request.takes_all:
+                matching = [d for d in matching if self._supply.has_capacity(request, d)]
+                # A request for all devices needs at least one.
                 item.count = max(len(matching), 1)
-            if self._choose(items, place, matching, 0):
+            if self._choose(items, index, matching, 0):
                 return True
         item.chosen = -1
         return False
 
     def _choose(
-        self, items: list[_Item], place: int, matching: list[PooledDevice], start: int
+        self, items: list[_Item], index: int, matching: list[PooledDevice], start: int
     ) -> bool:
-        """Takes as many devices as the request wants; if the first ones fail, tries later ones."""
-        item = items[place]
+        """Allocates the missing devices of a request, by backtracking over the matching devices."""
+        item = items[index]
         missing = item.count - len(item.devices)
         if not missing:
-            return self._solve(items, place + 1)
+            return self._solve(items, index + 1)
         for number in range(start, len(matching) - missing + 1):
-            if self._take(items, item, matching[number]):
-                if self._choose(items, place, matching, number + 1):
+            if self._allocate(items, item, matching[number]):
+                if self._choose(items, index, matching, number + 1):
                     return True
-                self._put_back(item, matching[number])
+                self._deallocate(item, matching[number])
         return False
 
-    def _matching(self, wanted: DeviceSubRequest) -> Iterator[PooledDevice]:
-        """The devices that the class and the request select, also those in use."""
-        known = self._classes(wanted.device_class_name)
-        selectors = (*(known.selectors if known is not None else ()), *wanted.selectors)
+    def _matching(self, request: DeviceSubRequest) -> Iterator[PooledDevice]:
+        """The devices that the class and the request select, with those in use."""
+        class_ = self._classes(request.device_class_name)
+        selectors = (*(class_.selectors if class_ is not None else ()), *request.selectors)
         for device in self._devices:
             for selector in selectors:
-                answer = self._catalog.matches(selector, device)
-                if isinstance(answer, str):
-                    raise UndecidedError(f"selector {selector!r} cannot be evaluated: {answer}")
-                if not answer:
+                result = self._catalog.matches(selector, device)
+                if isinstance(result, str):
+                    raise UndecidedError(f"selector {selector!r} cannot be evaluated: {result}")
+                if not result:
                     break
             else:
-                if _is_tolerated(wanted, device):
+                if _is_tolerated(request, device):
                     yield device
 
-    def _take(self, items: list[_Item], item: _Item, device: PooledDevice) -> bool:
+    def _allocate(self, items: list[_Item], item: _Item, device: PooledDevice) -> bool:
+        """Adds a device to a request; false: it is in use, or violates a constraint of the claim."""
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise UndecidedError(TOO_LONG)
-        own = [other for other in items if other.claim is item.claim]
-        if sum(len(other.devices) for other in own) >= MAX_DEVICES or device in item.devices:
+            raise UndecidedError(TOO_MANY_STEPS)
+        of_claim = [other for other in items if other.claim is item.claim]
+        if sum(len(other.devices) for other in of_claim) >= MAX_DEVICES or device in item.devices:
             return False
         if not self._supply.has(item.sub_request, device):
             return False
         item.devices.append(device)
-        if not all(_holds(constraint, own) for constraint in item.claim.constraints):
+        if not all(_holds(constraint, of_claim) for constraint in item.claim.constraints):
             item.devices.pop()
             return False
         self._supply.change(item.sub_request, device, 1)
         return True
 
-    def _put_back(self, item: _Item, device: PooledDevice) -> None:
+    def _deallocate(self, item: _Item, device: PooledDevice) -> None:
         item.devices.remove(device)
         self._supply.change(item.sub_request, device, -1)
 
@@ -181,16 +182,16 @@ class Allocator:
 
 
 def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
-    wanted = item.sub_request
-    share_id, amounts = "", _NOTHING
+    request = item.sub_request
+    share_id, amounts = "", _NO_CAPACITY
     if device.device.allows_sharing:
         share_id = _share_id(item.claim.uid, item.name, *device.id)
-        amounts = consumed_capacity(wanted, device.device, device.id[0]) or _NOTHING
+        amounts = consumed_capacity(request, device.device, device.id[0]) or _NO_CAPACITY
     return AllocatedDevice(
         item.name,
         *device.id,
-        admin_access=wanted.admin_access,
-        tolerations=wanted.tolerations,
+        admin_access=request.admin_access,
+        tolerations=request.tolerations,
         binding_conditions=device.device.binding_conditions,
         binding_failure_conditions=device.device.binding_failure_conditions,
         share_id=share_id,
@@ -199,16 +200,16 @@ def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
 
 
 def _share_id(*parts: str) -> str:
-    """A UUID for a share of a device; one request of a claim has at most one share of it."""
+    """A UUID for a share of a device; a request of a claim has at most one share of a device."""
     text = sha256("/".join(parts).encode()).hexdigest()
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
 
-def _is_tolerated(wanted: DeviceSubRequest, device: PooledDevice) -> bool:
+def _is_tolerated(request: DeviceSubRequest, device: PooledDevice) -> bool:
     return all(
-        any(toleration.tolerates(mark.taint) for toleration in wanted.tolerations)
-        for mark in device.device.taints
-        if mark.taint.repels
+        any(toleration.tolerates(entry.taint) for toleration in request.tolerations)
+        for entry in device.device.taints
+        if entry.taint.repels
     )
 
 
@@ -233,7 +234,7 @@ def _holds(constraint: DeviceConstraint, items: Sequence[_Item]) -> bool:
 
 
 def _node_terms(devices: Sequence[PooledDevice], node: str) -> tuple[NodeSelectorTerm, ...] | None:
-    """Where a claim with these devices can be used; None: everywhere."""
+    """The nodes where a claim with these devices can be used; None: all nodes."""
     if any(device.node_name or device.device.binds_to_node for device in devices):
         name = Requirement("metadata.name", Operator.IN, (node,))
         return (NodeSelectorTerm((), (name,)),)
@@ -251,88 +252,89 @@ def _node_terms(devices: Sequence[PooledDevice], node: str) -> tuple[NodeSelecto
 
 @dataclass(frozen=True, slots=True)
 class DevicesInUse:
-    """The devices that claims have as a whole, and their parts of shared devices."""
+    """The devices that are allocated as a whole, and the allocated shares of other devices."""
 
     whole: frozenset[DeviceId] = frozenset()
-    # Device, capacity and amount; without a capacity, the share takes none.
+    # Device, capacity and amount; a share that consumes no capacity has an empty name.
     parts: tuple[tuple[DeviceId, str, int], ...] = ()
 
     def __or__(self, other: DevicesInUse) -> DevicesInUse:
         return DevicesInUse(self.whole | other.whole, self.parts + other.parts)
 
     def __sub__(self, other: DevicesInUse) -> DevicesInUse:
-        left = Counter(self.parts) - Counter(other.parts)
-        return DevicesInUse(self.whole - other.whole, tuple(left.elements()))
+        parts = Counter(self.parts) - Counter(other.parts)
+        return DevicesInUse(self.whole - other.whole, tuple(parts.elements()))
 
 
 class DeviceSupply:
-    """The devices in use, and those that a search has taken."""
+    """The devices in use, and those that the search has allocated."""
 
     def __init__(
         self, catalog: DeviceCatalog, devices: Iterable[PooledDevice], used: DevicesInUse
     ) -> None:
         self._used = used.whole
-        self._taken: set[DeviceId] = set()
-        # For shared devices: the number of shares, and the amounts taken of each capacity.
-        self._sharers = Counter[DeviceId]()
-        self._parts: defaultdict[DeviceId, Counter[str]] = defaultdict(Counter)
+        self._allocated: set[DeviceId] = set()
+        # For shared devices: the number of shares, and the consumed amount of each capacity.
+        self._shares = Counter[DeviceId]()
+        self._consumed: defaultdict[DeviceId, Counter[str]] = defaultdict(Counter)
         for id_, name, amount in used.parts:
-            self._sharers[id_] = 1
-            self._parts[id_][name] += amount
-        self._left = self._count_left(catalog, devices)
+            self._shares[id_] = 1
+            self._consumed[id_][name] += amount
+        self._counters = self._available_counters(catalog, devices)
 
-    def _count_left(
+    def _available_counters(
         self, catalog: DeviceCatalog, devices: Iterable[PooledDevice]
     ) -> dict[CounterId, int]:
-        """What is left of the counters that devices of this node consume."""
-        wanted = {counter for device in devices for counter, _ in device.consumes}
-        left = {counter: catalog.counters.get(counter, 0) for counter in wanted}
-        for id_ in [*self._used, *self._sharers] if wanted else ():
+        """The available amounts of the counters that devices of this node consume."""
+        counters = {counter for device in devices for counter, _ in device.consumes}
+        available = {counter: catalog.counters.get(counter, 0) for counter in counters}
+        for id_ in [*self._used, *self._shares] if counters else ():
             used = catalog.by_id.get(id_)
             for counter, amount in used.consumes if used is not None else ():
-                if counter in left:
-                    left[counter] -= amount
-        return left
+                if counter in available:
+                    available[counter] -= amount
+        return available
 
-    def has(self, wanted: DeviceSubRequest, device: PooledDevice) -> bool:
-        """Whether the request can have the device, or a part of it, now."""
-        if not wanted.admin_access and not self._is_free(device):
+    def has(self, request: DeviceSubRequest, device: PooledDevice) -> bool:
+        """Whether the device, or a share of it, can be allocated to the request now."""
+        if not request.admin_access and not self._is_free(device):
             return False
-        return self.has_capacity(wanted, device)
+        return self.has_capacity(request, device)
 
     def _is_free(self, device: PooledDevice) -> bool:
-        if device.id in self._used or device.id in self._taken:
+        if device.id in self._used or device.id in self._allocated:
             return False
         # The shares of a device consume its counters once.
-        return bool(self._sharers[device.id]) or all(
-            self._left.get(counter, 0) >= amount for counter, amount in device.consumes
+        return bool(self._shares[device.id]) or all(
+            self._counters.get(counter, 0) >= amount for counter, amount in device.consumes
         )
 
-    def has_capacity(self, wanted: DeviceSubRequest, device: PooledDevice) -> bool:
-        amounts = consumed_capacity(wanted, device.device, device.id[0])
+    def has_capacity(self, request: DeviceSubRequest, device: PooledDevice) -> bool:
+        amounts = consumed_capacity(request, device.device, device.id[0])
         if amounts is None:
             return False
-        parts, capacity = self._parts[device.id], device.device.capacity
-        return all(parts[name] + a <= capacity[name].value for name, a in amounts.items())
+        consumed, capacity = self._consumed[device.id], device.device.capacity
+        return all(consumed[name] + a <= capacity[name].value for name, a in amounts.items())
 
-    def change(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
-        """Takes a device (1), or puts it back (-1)."""
+    def change(self, request: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
+        """Allocates a device (1), or deallocates it (-1)."""
         if device.device.allows_sharing:
-            self._change_parts(wanted, device, sign)
-        elif not wanted.admin_access:
-            change = self._taken.add if sign > 0 else self._taken.discard
+            self._change_share(request, device, sign)
+        elif not request.admin_access:
+            change = self._allocated.add if sign > 0 else self._allocated.discard
             change(device.id)
-            self._change_counters(device, -sign)
+            self._consume_counters(device, sign)
 
-    def _change_parts(self, wanted: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
-        before = self._sharers[device.id]
-        self._sharers[device.id] += sign
-        # The first share consumes the counters, and the last one puts them back.
+    def _change_share(self, request: DeviceSubRequest, device: PooledDevice, sign: int) -> None:
+        before = self._shares[device.id]
+        self._shares[device.id] += sign
+        # The first share consumes the counters, and the last one releases them.
         if not before or not before + sign:
-            self._change_counters(device, -sign)
-        for name, amount in (consumed_capacity(wanted, device.device, device.id[0]) or {}).items():
-            self._parts[device.id][name] += sign * amount
+            self._consume_counters(device, sign)
+        amounts = consumed_capacity(request, device.device, device.id[0]) or _NO_CAPACITY
+        for name, amount in amounts.items():
+            self._consumed[device.id][name] += sign * amount
 
-    def _change_counters(self, device: PooledDevice, sign: int) -> None:
+    def _consume_counters(self, device: PooledDevice, sign: int) -> None:
         for counter, amount in device.consumes:
-            self._left[counter] += sign * amount
+            self._counters[counter] -= sign * amount

@@ -1,4 +1,4 @@
-"""Volume binding: finds volumes for the claims of a pod, or nodes where they can be provisioned."""
+"""Volume binding: finds volumes for the claims of a pod, or nodes where volumes can be provisioned."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ class _Plan:
     no_volume: Mask
     nothing_to_bind: Mask
     no_space: Mask
-    # The claims in the order of the choice, each with the number of its volume by row; -1: a volume
-    # has to be provisioned.
-    choices: list[tuple[PersistentVolumeClaim, NDArray[np.intp]]] = field(default_factory=list)
+    # The unbound claims in the order of the choice, each with the number of its volume by row; -1: a
+    # volume has to be provisioned.
+    choices: list[_Choice] = field(default_factory=list)
+    # The numbers of volumes by name.
     numbers: dict[str, int] = field(default_factory=dict)
 
 
 class VolumeBinding(TaskFilter):
-    """Plans volume bindings for all nodes at once; plans do not use reserved volumes."""
+    """Plans volume bindings for all nodes at once; a plan contains no reserved volumes."""
 
     name = "VolumeBinding"
 
@@ -88,7 +89,7 @@ class VolumeBinding(TaskFilter):
         plan = self._plan(task)
         of_bound = {NODE_CONFLICT: plan.node_conflict, NO_VOLUME: plan.no_volume}
         of_unbound = {NOTHING_TO_BIND: plan.nothing_to_bind, NO_SPACE: plan.no_space}
-        # An empty reason stands for the nodes without one.
+        # The nodes without a reason are under the empty text.
         of_bound[""] = ~(plan.node_conflict | plan.no_volume)
         of_unbound[""] = ~(plan.nothing_to_bind | plan.no_space)
         refusals = []
@@ -115,44 +116,45 @@ class VolumeBinding(TaskFilter):
         return plan
 
     def _check_bound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
-        """Refuses nodes by the first bound claim whose volume they cannot use."""
-        asked = np.ones(len(self._session.table), dtype=np.bool_)
+        """Refuses nodes because of the first bound claim whose volume they cannot use."""
+        rows = np.ones(len(self._session.table), dtype=np.bool_)
         for claim in claims:
             volume = self._session.cache.storage.volumes.get(claim.volume_name)
             if volume is None:
-                plan.no_volume |= asked
+                plan.no_volume |= rows
                 return
             reached = self._supply.reached_by(volume)
             if reached is not None:
-                plan.node_conflict |= asked & ~reached
-                asked &= reached
+                plan.node_conflict |= rows & ~reached
+                rows &= reached
 
     def _find_unbound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
+        """Chooses volumes for unbound claims; a claim with a selected node gets a new volume there."""
         table = self._session.table
-        asked = np.ones(len(table), dtype=np.bool_)
-        nothing = np.full(len(table), -1, dtype=np.intp)
-        free = []
+        rows = np.ones(len(table), dtype=np.bool_)
+        provision = np.full(len(table), -1, dtype=np.intp)
+        without_node = []
         for claim in claims:
-            known = self._reservations.get(claim.key)
-            node = claim.selected_node if known is None else known.node
+            reservation = self._reservations.get(claim.key)
+            node = claim.selected_node if reservation is None else reservation.node
             if not node:
-                free.append(claim)
+                without_node.append(claim)
                 continue
-            plan.choices.append((claim, nothing))
-            here = np.zeros(len(table), dtype=np.bool_)
+            plan.choices.append((claim, provision))
+            selected = np.zeros(len(table), dtype=np.bool_)
             row = table.row_of(node)
             if row is not None:
-                here[row] = True
-            plan.nothing_to_bind |= asked & ~here
-            asked &= here
-        for claim in sorted(free, key=lambda c: c.request_bytes):
-            rows = self._supply.match(claim, asked, plan.choices, plan.numbers)
-            plan.choices.append((claim, rows))
-        for claim, rows in plan.choices:
-            unfit, full = self._supply.why_not_made(claim, asked & (rows < 0))
+                selected[row] = True
+            plan.nothing_to_bind |= rows & ~selected
+            rows &= selected
+        for claim in sorted(without_node, key=lambda c: c.request_bytes):
+            volumes = self._supply.match(claim, rows, plan.choices, plan.numbers)
+            plan.choices.append((claim, volumes))
+        for claim, volumes in plan.choices:
+            unfit, full = self._supply.why_not_provisioned(claim, rows & (volumes < 0))
             plan.nothing_to_bind |= unfit
             plan.no_space |= full
-            asked &= ~(unfit | full)
+            rows &= ~(unfit | full)
 
     # Reservations.
 
@@ -163,16 +165,17 @@ class VolumeBinding(TaskFilter):
         if not plan.choices:
             return None
         names = list(plan.numbers)
-        picked = [(c, names[r[row]] if r[row] >= 0 else "") for c, r in plan.choices]
+        # An empty name: a volume has to be provisioned.
+        chosen = [(c, names[v[row]] if v[row] >= 0 else "") for c, v in plan.choices]
         node = self._session.table.names[row]
-        given = [
+        reservations = [
             VolumeReservation(claim.key, claim.uid, name)
             if name
             else VolumeReservation(claim.key, node=node)
-            for claim, name in picked
+            for claim, name in chosen
         ]
-        self._reservations.reserve(task.uid, {each.key: each for each in given})
-        choices = tuple(VolumeChoice(claim.name, name) for claim, name in picked)
+        self._reservations.reserve(task.uid, {each.key: each for each in reservations})
+        choices = tuple(VolumeChoice(claim.name, name) for claim, name in chosen)
         self._session.outbox.attach_volumes(task, choices)
         return None
 
@@ -210,7 +213,7 @@ class VolumeSupply:
         if volume.node_terms is None:
             return None
         if volume.name not in self._reached:
-            # As in Kubernetes, only labels count, and a term with fields alone matches every node.
+            # As in Kubernetes, only labels are compared; a term that has only fields matches every node.
             mask = np.zeros(len(self._session.table), dtype=np.bool_)
             for term in volume.node_terms:
                 if term.label_requirements:
@@ -233,16 +236,16 @@ class VolumeSupply:
     def match(
         self,
         claim: PersistentVolumeClaim,
-        asked: Mask,
+        rows: Mask,
         earlier: list[_Choice],
         numbers: dict[str, int],
     ) -> NDArray[np.intp]:
         """By row, the number of the volume that the claim would get; -1: none.
 
-        It does not get a volume that an earlier claim of the pod would get on the node.
+        The claim does not get a volume that an earlier claim of the pod would get on the node.
         """
-        chosen = np.full(len(asked), -1, dtype=np.intp)
-        mine: list[PersistentVolume] = []
+        chosen = np.full(len(rows), -1, dtype=np.intp)
+        reserved: list[PersistentVolume] = []
         free: list[PersistentVolume] = []
         for volume in self._by_class.get(claim.storage_class_name or "", ()):
             owner = self._owner(volume)
@@ -250,58 +253,61 @@ class VolumeSupply:
                 continue
             if owner is not None:
                 if owner[0] == claim.key and owner[1] in ("", claim.uid):
-                    mine.append(volume)
+                    reserved.append(volume)
             elif _is_free_for(volume, claim):
                 free.append(volume)
-        left = asked.copy()
+        remaining = rows.copy()
         # A claim can only get the volume that is reserved for it, if there is one.
-        for volume in mine[:1] or free:
+        for volume in reserved[:1] or free:
             number = numbers.setdefault(volume.name, len(numbers))
             reached = self.reached_by(volume)
-            here = left if reached is None else left & reached
-            for _, rows in earlier:
-                here = here & (rows != number)
-            chosen[here] = number
-            left = left & ~here
-            if not left.any():
+            usable = remaining if reached is None else remaining & reached
+            for _, volumes in earlier:
+                usable = usable & (volumes != number)
+            chosen[usable] = number
+            remaining = remaining & ~usable
+            if not remaining.any():
                 break
         return chosen
 
     def _owner(self, volume: PersistentVolume) -> tuple[str, str] | None:
-        taken = self._session.cache.storage.reservations.get(volume.name)
-        if taken is not None:
-            return taken.claim_key, taken.claim_uid
+        """Key and uid of the claim for which the volume is reserved; None: there is none."""
+        reservation = self._session.cache.storage.reservations.get(volume.name)
+        if reservation is not None:
+            return reservation.claim_key, reservation.claim_uid
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None
 
-    def why_not_made(self, claim: PersistentVolumeClaim, asked: Mask) -> tuple[Mask, Mask]:
+    def why_not_provisioned(self, claim: PersistentVolumeClaim, rows: Mask) -> tuple[Mask, Mask]:
         """The given nodes where no volume can be provisioned, and those with too little storage."""
-        nowhere = np.zeros(len(asked), dtype=np.bool_)
+        nowhere = np.zeros(len(rows), dtype=np.bool_)
         storage_class = self._class_of(claim)
         if storage_class is None or storage_class.provisioner in ("", _NO_PROVISIONER):
-            return asked, nowhere
+            return rows, nowhere
         unfit = nowhere
         if storage_class.allowed_topologies:
             allowed = self._session.labels.matches_any(storage_class.allowed_topologies)
-            unfit = asked & ~allowed
+            unfit = rows & ~allowed
         room = self._room(claim, storage_class)
-        full = nowhere if room is None else asked & ~unfit & ~room
+        full = nowhere if room is None else rows & ~unfit & ~room
         return unfit, full
 
     def _room(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask | None:
-        """Nodes with enough storage capacity for the claim; None: the driver publishes none."""
+        """Nodes with enough storage capacity for the claim; None: the driver publishes no capacity."""
         cache = self._session.cache
         driver = cache.storage.csi_drivers.get(storage_class.provisioner)
         if driver is None or not driver.publishes_capacity or not claim.request_bytes:
             return None
         room = np.zeros(len(self._session.table), dtype=np.bool_)
         for capacity in cache.storage.capacities:
-            # If a maximum size of volumes is published, it counts instead of the free capacity.
+            # If a maximum volume size is published, it counts instead of the free capacity.
             largest = capacity.maximum_volume_bytes
             largest = largest if largest >= 0 else capacity.capacity_bytes
             is_of_class = capacity.storage_class_name == storage_class.name
-            if not is_of_class or largest < claim.request_bytes:
-                continue
-            if capacity.node_selector is not None:
+            if (
+                is_of_class
+                and largest >= claim.request_bytes
+                and capacity.node_selector is not None
+            ):
                 reached = np.ones(len(room), dtype=np.bool_)
                 for requirement in capacity.node_selector.requirements:
                     reached &= self._session.labels.matches(requirement)

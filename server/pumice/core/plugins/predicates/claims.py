@@ -1,4 +1,4 @@
-"""Resource claims of pods: the nodes that can serve them, and the devices that they get."""
+"""ResourceClaims of pods: the nodes with devices for them, and the devices that they get."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from pumice.core.plugins.predicates.filters import TaskFilter
 from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"
-CANNOT_WAIT = "pod with unallocated resource claims cannot wait for room on a node"
-_FULL = 100
+CANNOT_PIPELINE = "pod with unallocated resource claims cannot be pipelined"
+_MAX_NODE_SCORE = 100
 
 # All that the result of a search depends on: the claims, and the devices in use.
 _Key = tuple[object, ...]
 
 
 class DeviceClaims(TaskFilter):
-    """Finds devices for claims on all nodes; reserved devices are in use."""
+    """Finds devices for claims on all nodes; reserved devices count as used."""
 
     name = "DynamicResources"
 
@@ -52,19 +52,19 @@ class DeviceClaims(TaskFilter):
         self._used = Versioned(
             lambda: (self._reservations.version, self._devices.claims.version), self._in_use
         )
-        # By number of a shared device.
+        # By number of a device that is not bound to one node.
         self._reach = Memo(self._reached_by)
         self._plan: tuple[str, int, list[Found | str]] | None = None
 
     # Before nodes are filtered.
 
     def why_not_anywhere(self, task: Task) -> str | None:
-        for wanted in task.pod.spec.resource_claims:
-            if not wanted.claim_name:
-                return f'waiting for the resourceclaim of "{wanted.name}" to be created'
-            claim = self._devices.claims.get(f"{task.pod.namespace}/{wanted.claim_name}")
+        for reference in task.pod.spec.resource_claims:
+            if not reference.claim_name:
+                return f'waiting for the resourceclaim of "{reference.name}" to be created'
+            claim = self._devices.claims.get(f"{task.pod.namespace}/{reference.claim_name}")
             if claim is None:
-                return f'resourceclaim "{wanted.claim_name}" not found'
+                return f'resourceclaim "{reference.claim_name}" not found'
             if claim.terminating:
                 return f'resourceclaim "{claim.name}" is being deleted'
             if claim.allocation is None:
@@ -75,7 +75,7 @@ class DeviceClaims(TaskFilter):
             class_ = self._extended.class_behind(resource)
             problem = self._why_not_requestable(DeviceSubRequest(device_class_name=class_))
             if problem is None and not task.pod.spec.containers:
-                problem = "it is not known which container asks for it"
+                problem = "it is not known which container requests it"
             if problem is not None:
                 return f"extended resource {resource}: {problem}"
         return None
@@ -86,20 +86,20 @@ class DeviceClaims(TaskFilter):
         ):
             return f"resource claim {claim.key} is in the process of being allocated"
         for request in claim.requests:
-            wanted = (request.exactly,) if request.exactly else request.first_available
-            if not wanted:
-                return f'resourceclaim "{claim.name}": request {request.name} is of a newer kind'
-            for sub_request in wanted:
+            alternatives = (request.exactly,) if request.exactly else request.first_available
+            if not alternatives:
+                return f'resourceclaim "{claim.name}": {request.name} has neither exactly nor firstAvailable'
+            for sub_request in alternatives:
                 problem = self._why_not_requestable(sub_request)
                 if problem is not None:
                     return f'resourceclaim "{claim.name}": request {request.name}: {problem}'
         return None
 
-    def _why_not_requestable(self, wanted: DeviceSubRequest) -> str | None:
-        known = self._devices.classes.get(wanted.device_class_name)
-        if known is None:
-            return f"device class {wanted.device_class_name} does not exist"
-        for selector in (*known.selectors, *wanted.selectors):
+    def _why_not_requestable(self, request: DeviceSubRequest) -> str | None:
+        class_ = self._devices.classes.get(request.device_class_name)
+        if class_ is None:
+            return f"device class {request.device_class_name} does not exist"
+        for selector in (*class_.selectors, *request.selectors):
             found = compiled(selector)
             if isinstance(found, str):
                 return f"selector {selector!r} cannot be evaluated: {found}"
@@ -110,17 +110,19 @@ class DeviceClaims(TaskFilter):
     def refusals(self, task: Task) -> list[Refusal]:
         claims = self._devices.claims_of(task)
         table = self._session.table
-        elsewhere: Mask = np.zeros(len(table), dtype=np.bool_)
+        not_on_node: Mask = np.zeros(len(table), dtype=np.bool_)
         for claim in claims:
             terms = None if claim.allocation is None else claim.allocation.node_terms
             if terms is not None:
-                elsewhere |= ~self._session.labels.matches_any(terms)
-        refused: dict[tuple[str, bool], list[int]] = {}
+                not_on_node |= ~self._session.labels.matches_any(terms)
+        without_devices: dict[tuple[str, bool], list[int]] = {}
         for row, result in enumerate(self._results(task, claims)):
             if not isinstance(result, Found):
-                refused.setdefault((result, True), []).append(row)
-        found = Refusal(NOT_ON_NODE, elsewhere, unresolvable=True)
-        return [found, *refusals_by_row(refused, len(table))]
+                without_devices.setdefault((result, True), []).append(row)
+        return [
+            Refusal(NOT_ON_NODE, not_on_node, unresolvable=True),
+            *refusals_by_row(without_devices, len(table)),
+        ]
 
     def scores(self, task: Task, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Scores nodes by the alternatives that claims get; None: no claim has alternatives."""
@@ -130,7 +132,7 @@ class DeviceClaims(TaskFilter):
         results = self._results(task, claims)
         points = [r.score if isinstance(r, Found) else 0 for r in map(results.__getitem__, rows)]
         most = max(points, default=0)
-        shares = [_FULL * point // most if most else 0 for point in points]
+        shares = [_MAX_NODE_SCORE * point // most if most else 0 for point in points]
         return np.array(shares, dtype=np.float64)
 
     def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str]:
@@ -150,18 +152,18 @@ class DeviceClaims(TaskFilter):
     def _result(
         self, task: Task, row: int, claims: list[ResourceClaim], extended: ExtendedClaim | None
     ) -> Found | str:
-        wanted = [claim for claim in claims if claim.allocation is None]
+        unallocated = [claim for claim in claims if claim.allocation is None]
         if extended is not None:
-            wanted.append(extended[0])
-        if not wanted:
+            unallocated.append(extended[0])
+        if not unallocated:
             return _NOTHING
         name, used = self._session.table.names[row], self._used.get()
-        mine, shared = used.get(name, _NO_DEVICES), used.get("", _NO_DEVICES)
+        local, shared = used.get(name, _NO_DEVICES), used.get("", _NO_DEVICES)
         left_over = _NO_DEVICES if extended is None else self._left_over(task)
-        asked = tuple((claim.key, claim.requests, claim.constraints) for claim in wanted)
-        key = (name, mine, shared, left_over, asked)
+        requests = tuple((claim.key, claim.requests, claim.constraints) for claim in unallocated)
+        key = (name, local, shared, left_over, requests)
         if key not in self._found:
-            self._found[key] = self._search(row, name, wanted, (mine | shared) - left_over)
+            self._found[key] = self._search(row, name, unallocated, (local | shared) - left_over)
         return self._found[key]
 
     def _search(
@@ -183,16 +185,16 @@ class DeviceClaims(TaskFilter):
         return self._devices.catalog()
 
     def _reached_by(self, number: int) -> Mask:
-        """The nodes that reach a shared device."""
+        """The nodes that reach a device that is not bound to one node."""
         device = self.catalog.shared[number]
         if device.node_terms is None:
             return np.full(len(self._session.table), device.all_nodes)
         return self._session.labels.matches_any(device.node_terms)
 
-    # Extended resources that stand for devices.
+    # Extended resources that are backed by devices.
 
     def _claims_by_row(self, task: Task) -> Callable[[int], ExtendedClaim | None]:
-        """By row, the claim for the extended resources that stand for devices on that node."""
+        """By row, the claim for the extended resources that devices back on that node."""
         columns = self._columns(task)
         if not columns:
             return lambda _row: None
@@ -211,7 +213,7 @@ class DeviceClaims(TaskFilter):
         return fits
 
     def _columns(self, task: Task) -> dict[str, int]:
-        """The extended resources of a task that stand for devices, with their columns."""
+        """The extended resources of a task that devices can back, with their columns."""
         column_of = self._session.table.column_of
         found = {name: column_of(name) for name in self._extended.of(task.class_.amounts)}
         return {name: column for name, column in found.items() if column is not None}
@@ -224,7 +226,7 @@ class DeviceClaims(TaskFilter):
         return _in_use_by_node([claim.allocation], lambda _device: "").get("", _NO_DEVICES)
 
     def _in_use(self) -> dict[str, DevicesInUse]:
-        """The devices in use by node; shared devices are under an empty name."""
+        """The used devices by node; those that are not bound to one node are under the empty name."""
         by_id = self.catalog.by_id
 
         def node_of(device: AllocatedDevice) -> str:
@@ -247,20 +249,20 @@ class DeviceClaims(TaskFilter):
         result = self._result(task, row, claims, extended)
         if not isinstance(result, Found):
             return result
-        given = dict(result.allocations)
-        self._reservations.reserve(task.uid, given)
-        choices = [ClaimChoice(c.name, c.uid, given.get(c.key)) for c in claims]
+        allocations = dict(result.allocations)
+        self._reservations.reserve(task.uid, allocations)
+        choices = [ClaimChoice(c.name, c.uid, allocations.get(c.key)) for c in claims]
         if extended is not None:
             claim, mappings = extended
-            made = ClaimChoice(claim.name, "", given[claim.key], claim.requests, mappings)
-            choices.append(made)
+            new = ClaimChoice(claim.name, "", allocations[claim.key], claim.requests, mappings)
+            choices.append(new)
         self._session.outbox.attach_claims(task, tuple(choices))
         return None
 
     def why_not_pipelined(self, task: Task) -> str | None:
         """Why a task cannot be pipelined: as in Volcano, its claims must be allocated before."""
-        waits = any(claim.allocation is None for claim in self._devices.claims_of(task))
-        return CANNOT_WAIT if waits else None
+        claims = self._devices.claims_of(task)
+        return CANNOT_PIPELINE if any(claim.allocation is None for claim in claims) else None
 
     def unreserve(self, task: Task) -> None:
         if self._reservations.is_open(task.uid):
@@ -279,13 +281,13 @@ def _in_use_by_node(
     whole: dict[str, set[DeviceId]] = {}
     parts: dict[str, list[tuple[DeviceId, str, int]]] = {}
     for device in (device for allocation in allocations for device in allocation.devices):
-        where = node_of(device)
+        node = node_of(device)
         if device.share_id:
-            taken = device.consumed_capacity or (("", 0),)
-            parts.setdefault(where, []).extend((device.id, n, a) for n, a in taken)
+            consumed = device.consumed_capacity or (("", 0),)
+            parts.setdefault(node, []).extend((device.id, n, a) for n, a in consumed)
         elif not device.admin_access:
-            whole.setdefault(where, set()).add(device.id)
+            whole.setdefault(node, set()).add(device.id)
     return {
-        n: DevicesInUse(frozenset(whole.get(n, ())), tuple(sorted(parts.get(n, ()))))
-        for n in dict.fromkeys((*whole, *parts))
+        node: DevicesInUse(frozenset(whole.get(node, ())), tuple(sorted(parts.get(node, ()))))
+        for node in dict.fromkeys((*whole, *parts))
     }

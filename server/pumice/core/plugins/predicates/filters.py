@@ -1,4 +1,4 @@
-"""The form of filters that are evaluated for each task that they concern."""
+"""Base classes of the filters that are evaluated for each task that they concern."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pumice.core.model.fit import Refusal
 
 
 class TaskFilter(ABC):
-    """A filter of Kubernetes."""
+    """A filter of Kubernetes, with the methods of PreFilter, Filter, Reserve and Unreserve."""
 
     # Kubernetes' name, for filters that can refuse a task on all nodes.
     name: ClassVar[str] = ""
 
     def why_not_anywhere(self, task: Task) -> str | None:
-        """Prepares the filter for a task; a text: no node can take the task."""
+        """Prepares the filter for a task; a text says why no node is feasible."""
         return None
 
     @abstractmethod
     def refusals(self, task: Task) -> list[Refusal]:
-        """The nodes that refuse a task."""
+        """The nodes that are not feasible for a task."""
 
     def reserve(self, task: Task, row: int) -> str | None:
-        """Reserves what the task needs on a node; a text: it is no longer available."""
+        """Reserves what the task needs on a node; a text says what is no longer available."""
         return None
 
     def why_not_pipelined(self, task: Task) -> str | None:
-        """Why the task cannot wait for resources that are being released."""
+        """Why the task cannot be pipelined; None: it can."""
         return None
 
     def unreserve(self, task: Task) -> None:
@@ -39,12 +39,12 @@ class TaskFilter(ABC):
 class CountingFilter(TaskFilter):
     """A filter that counts pods.
 
-    Kubernetes counts them once, before it filters nodes, so that evictions for a task do not change
-    the result for the task.
+    Kubernetes counts pods once, before it filters nodes, so that evictions for a task do not change
+    the result for that task.
     """
 
     def __init__(self) -> None:
-        # By uid, from when the task was last prepared.
+        # By uid of a task: the result of its last preparation.
         self._prepared: dict[str, list[Refusal]] = {}
 
     def why_not_anywhere(self, task: Task) -> str | None:
@@ -60,9 +60,9 @@ class CountingFilter(TaskFilter):
         return self.evaluate(task) if self.concerns(task) else []
 
     def concerns(self, task: Task) -> bool:
-        """Whether the filter concerns a task of a class with tasks that it concerns."""
+        """Whether the filter concerns a task; it is known to concern some tasks of the class."""
         return True
 
     @abstractmethod
     def evaluate(self, task: Task) -> list[Refusal]:
-        """The nodes that refuse a task by the pods that are on nodes now."""
+        """The nodes that are not feasible with the pods that are on nodes now."""

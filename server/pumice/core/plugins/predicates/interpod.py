@@ -32,8 +32,8 @@ class InterPodAffinity(CountingFilter):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        # Tasks that had nothing to check once. As in Volcano, they stay marked for the session, even
-        # if there is something to check later.
+        # Tasks about which there were no terms when they were first prepared. As in Volcano, the
+        # filter skips them for the rest of the session, even if there are such terms later.
         self._skipped: set[str] = set()
         # By class and namespace.
         self._tallies = Memo(self._count)
@@ -50,9 +50,9 @@ class InterPodAffinity(CountingFilter):
         return super().why_not_anywhere(task)
 
     def skips_first(self, tasks: Sequence[Task]) -> int:
-        """Marks tasks without required terms up to the first that has something to check.
+        """Skips tasks without required terms, up to the first that an existing pod repels.
 
-        Returns the number of marked tasks.
+        Returns the number of skipped tasks.
         """
         meets_no_anti_affinity, labels = self._session.pods.meets_no_anti_affinity, None
         for number, task in enumerate(tasks):
@@ -60,7 +60,7 @@ class InterPodAffinity(CountingFilter):
             if task.uid not in self._skipped and task.pod.labels != labels:
                 if meets_no_anti_affinity(task.pod.labels):
                     labels = task.pod.labels
-                elif self._objections(task):
+                elif self._repelling_terms(task):
                     return number
             self._skipped.add(task.uid)
             self._prepared.pop(task.uid, None)
@@ -69,12 +69,12 @@ class InterPodAffinity(CountingFilter):
     def concerns(self, task: Task) -> bool:
         if task.uid in self._skipped:
             return False
-        return has_required_terms(task.class_.spec) or bool(self._objections(task))
+        return has_required_terms(task.class_.spec) or bool(self._repelling_terms(task))
 
-    def _objections(self, task: Task) -> list[ExistingTerm]:
-        """The anti-affinity terms of pods on nodes that match the task.
+    def _repelling_terms(self, task: Task) -> list[ExistingTerm]:
+        """The required anti-affinity terms of pods on nodes that match the task.
 
-        Only nodes count that had pods with anti-affinity when the session opened.
+        As in Volcano, only nodes count that had pods with anti-affinity when the session opened.
         """
         had = self._session.pods.had_anti_affinity
         if had is None:
@@ -93,60 +93,60 @@ class InterPodAffinity(CountingFilter):
         refusals = []
         if spec.required_affinity:
             refusals.append(Refusal(NO_AFFINITY, self._violates_affinity(task), unresolvable=True))
-        conflicting: Mask | None = None
+        own: Mask | None = None
         if spec.required_anti_affinity:
-            conflicting = self._violates_anti_affinity(task)
-            refusals.append(Refusal(ANTI_AFFINITY, conflicting, unresolvable=False))
-        refused = self._violates_existing(task)
-        if refused is not None:
-            # A node has only one reason, the first.
-            rows = refused if conflicting is None else refused & ~conflicting
+            own = self._violates_anti_affinity(task)
+            refusals.append(Refusal(ANTI_AFFINITY, own, unresolvable=False))
+        existing = self._violates_existing(task)
+        if existing is not None:
+            # Kubernetes reports only the first reason of a node.
+            rows = existing if own is None else existing & ~own
             refusals.append(Refusal(EXISTING, rows, unresolvable=False))
         return refusals
 
     def _count(self, key: tuple[TaskClass, str]) -> _Tallies:
-        matching_all, spec, namespace = self._session.pods.matching_all, key[0].spec, key[1]
-        near = spec.required_affinity
-        return matching_all(namespace, near) if near else None, tuple(
+        (class_, namespace), matching_all = key, self._session.pods.matching_all
+        affinity = class_.spec.required_affinity
+        return matching_all(namespace, affinity) if affinity else None, tuple(
             (term.topology_key, matching_all(namespace, (term,)))
-            for term in spec.required_anti_affinity
+            for term in class_.spec.required_anti_affinity
         )
 
     def _violates_affinity(self, task: Task) -> Mask:
-        """Nodes that lack a topology key, or matching pods in one of their domains."""
+        """Nodes without one of the topology keys, or without matching pods in one of their domains."""
         matching = self._tallies[task.class_, task.pod.namespace][0]
         terms = task.class_.spec.required_affinity
         columns = [self._session.labels.column(term.topology_key) for term in terms]
         labelled: Mask = np.logical_and.reduce([column.present for column in columns])
-        near, anywhere = labelled, False
+        satisfied, anywhere = labelled, False
         for term, column in zip(terms, columns, strict=True):
             # The last entry is for nodes without the label.
             by_value: Counts = np.zeros(len(column.values) + 1, dtype=np.int64)
             if matching is not None:
                 by_value = matching.by_value(term.topology_key, column)
             anywhere = anywhere or bool(by_value.any())
-            near = near & (by_value[column.codes] > 0)
-        # The first of several pods with affinity to each other may be placed anywhere.
+            satisfied = satisfied & (by_value[column.codes] > 0)
+        # The first of several pods with affinity to each other can be placed on any labelled node.
         is_first = not anywhere and self._session.pods.matches_own_affinity(task)
-        return ~labelled if is_first else ~near
+        return ~labelled if is_first else ~satisfied
 
     def _violates_anti_affinity(self, task: Task) -> Mask:
-        near: Mask = np.zeros(len(self._session.table), dtype=np.bool_)
-        for key, conflicting_pods in self._tallies[task.class_, task.pod.namespace][1]:
-            if conflicting_pods is not None and conflicting_pods.total:
+        violating: Mask = np.zeros(len(self._session.table), dtype=np.bool_)
+        for key, matching in self._tallies[task.class_, task.pod.namespace][1]:
+            if matching is not None and matching.total:
                 column = self._session.labels.column(key)
-                near |= conflicting_pods.by_value(key, column)[column.codes] > 0
-        return near
+                violating |= matching.by_value(key, column)[column.codes] > 0
+        return violating
 
     def _violates_existing(self, task: Task) -> Mask | None:
-        refused: Mask | None = None
+        violating: Mask | None = None
         had = self._session.pods.had_anti_affinity
-        for existing in self._objections(task):
+        for existing in self._repelling_terms(task):
             assert had is not None
             column = self._session.labels.column(existing.term.topology_key)
-            here = column.in_domains_of([row for row in existing.rows if had[row]])
-            refused = here if refused is None else refused | here
-        return refused
+            domains = column.in_domains_of([row for row in existing.rows if had[row]])
+            violating = domains if violating is None else violating | domains
+        return violating
 
 
 class AffinitySimulation(Simulation):
@@ -156,26 +156,27 @@ class AffinitySimulation(Simulation):
         self._session = session
         self._affinity = affinity
         self._row = row
-        self._gone: dict[str, Task] = {}
+        self._removed: dict[str, Task] = {}
 
     def remove(self, task: Task) -> str | None:
-        self._gone[task.uid] = task
+        self._removed[task.uid] = task
         return None
 
     def add(self, task: Task) -> str | None:
-        self._gone.pop(task.uid, None)
+        self._removed.pop(task.uid, None)
         return None
 
     def why_not(self, task: Task) -> str | None:
-        affinity, counts = self._affinity, self._session.cache.pods.change
+        affinity, change = self._affinity, self._session.cache.pods.change
         if affinity is None or not affinity.concerns(task):
             return None
         # The first evaluation creates all tallies, so that the changes below reach them.
         affinity.evaluate(task)
-        seen = [gone for gone in self._gone.values() if self._session.moves.is_in_kube_view(gone)]
-        for gone in seen:
-            counts([self._row], [gone], -1)
+        is_counted = self._session.moves.is_in_kube_view
+        counted = [removed for removed in self._removed.values() if is_counted(removed)]
+        for removed in counted:
+            change([self._row], [removed], -1)
         refusals = affinity.evaluate(task)
-        for gone in seen:
-            counts([self._row], [gone], 1)
+        for removed in counted:
+            change([self._row], [removed], 1)
         return next((refusal.reason for refusal in refusals if refusal.rows[self._row]), None)

@@ -18,14 +18,14 @@ UNSCHEDULABLE = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"
 NO_NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 CONFLICTING_TERMS = "pod affinity terms conflict"
-PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+PORT_IN_USE = "node(s) didn't have free ports for the requested pod ports"
 # Pods with equal values of this annotation come from one template.
 TEMPLATE = "volcano.sh/template-uid"
 TEMPLATE_FAILED = "plugin equivalence cache predicates failed"
 
 
 class NodeFilters:
-    """The refusals of a class by properties of nodes, which no eviction changes."""
+    """Filters by properties of nodes, which no eviction changes."""
 
     def __init__(self, session: Session, *, affinity: bool, taints: bool) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class NodeFilters:
         return self._session.labels.unschedulable()
 
     def why_not_anywhere(self, spec: PodSpec) -> str | None:
-        """A text, if every required term names nodes, and no node can have all names of a term."""
+        """A text if no required term can match a node, because each asks for contradictory names."""
         if not self._affinity or not spec.required_node_terms:
             return None
         for term in spec.required_node_terms:
@@ -58,7 +58,7 @@ class NodeFilters:
 
 
 def _node_names(term: NodeSelectorTerm) -> frozenset[str] | None:
-    """The node names that a term allows; None: it does not restrict names."""
+    """The node names that a term allows; None: it allows all names."""
     names: frozenset[str] | None = None
     for field in term.field_requirements:
         if field.key == _NAME_FIELD and field.operator is Operator.IN:
@@ -67,12 +67,12 @@ def _node_names(term: NodeSelectorTerm) -> frozenset[str] | None:
     return names
 
 
-def port_refusal(session: Session, wanted: tuple[HostPort, ...]) -> Refusal:
-    """Nodes where another pod uses the port, protocol and address."""
-    taken = np.zeros(len(session.table), dtype=np.bool_)
-    for port in wanted:
-        taken[session.cache.pods.rows_with_port(port)] = True
-    return Refusal(PORT_TAKEN, taken, unresolvable=False)
+def port_refusal(session: Session, ports: tuple[HostPort, ...]) -> Refusal:
+    """Nodes where another pod uses one of the ports, with the same protocol and address."""
+    used = np.zeros(len(session.table), dtype=np.bool_)
+    for port in ports:
+        used[session.cache.pods.rows_with_port(port)] = True
+    return Refusal(PORT_IN_USE, used, unresolvable=False)
 
 
 class HostPorts(TaskFilter):
@@ -86,29 +86,31 @@ class HostPorts(TaskFilter):
 
 
 class EquivalenceCache(TaskFilter):
-    """Evaluates the first pod of a template; the others get its result, without a reason.
+    """Evaluates the node filters for the first pod of a template; the others get the same result.
 
-    Volcano trusts the annotation: pods with equal templates and different specs share a verdict.
+    As in Volcano, pods with the same template annotation share the result even if their specs differ,
+    and the others get no reason.
     """
 
     def __init__(self, filters: NodeFilters) -> None:
-        # The refusals by the node filters, by class.
-        self._answers = Memo(filters.refusals)
-        self._verdicts: dict[str, Mask] = {}
-        # Tasks that are evaluated themselves, and their templates.
-        self._first: dict[str, str] = {}
+        # By class.
+        self._refusals = Memo(filters.refusals)
+        # The refused nodes by template.
+        self._refused: dict[str, Mask] = {}
+        # The first pods of their templates, by uid.
+        self._first: set[str] = set()
 
     def why_not_anywhere(self, task: Task) -> None:
         """Evaluates the first pod of a template."""
         template = task.pod.annotations.get(TEMPLATE, "")
-        self._first.pop(task.uid, None)
-        if template and template not in self._verdicts:
-            self._first[task.uid] = template
-            refused = [refusal.rows for refusal in self._answers[task.class_]]
-            self._verdicts[template] = np.logical_or.reduce(refused)
+        self._first.discard(task.uid)
+        if template and template not in self._refused:
+            self._first.add(task.uid)
+            refused = [refusal.rows for refusal in self._refusals[task.class_]]
+            self._refused[template] = np.logical_or.reduce(refused)
 
     def refusals(self, task: Task) -> list[Refusal]:
         template = task.pod.annotations.get(TEMPLATE, "")
-        if not template or template not in self._verdicts or task.uid in self._first:
-            return self._answers[task.class_]
-        return [Refusal(TEMPLATE_FAILED, self._verdicts[template], unresolvable=True)]
+        if not template or template not in self._refused or task.uid in self._first:
+            return self._refusals[task.class_]
+        return [Refusal(TEMPLATE_FAILED, self._refused[template], unresolvable=True)]

@@ -21,14 +21,14 @@ NO_LABEL = f"{TOO_UNEVEN} (missing required label)"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A constraint of a class in one namespace, with all values that are fixed for a session."""
+    """A constraint of a class in one namespace, with the values that do not change in a session."""
 
     constraint: SpreadConstraint
     column: LabelColumn
     present: Mask
-    # Nodes that count; None: all that have the label.
+    # Nodes whose pods count; None: all nodes that have the label.
     counting: Mask | None
-    # By code, whether a node that counts has the value; the last entry is for nodes without.
+    # By code, whether a counting node has the value; the last entry is for nodes without the label.
     domains: Mask
     # None: the selector selects no pod.
     tally: PodTally | None
@@ -59,10 +59,10 @@ class TopologySpread(CountingFilter):
         parts = self._parts[task.class_, task.pod.namespace]
         unlabelled, uneven = ~parts[0].present, _too_many(task, parts[0])
         for part in parts[1:]:
-            # A constraint is evaluated on nodes that meet all constraints before it.
-            asked = ~(unlabelled | uneven)
-            unlabelled |= asked & ~part.present
-            uneven |= asked & _too_many(task, part)
+            # A constraint is evaluated on nodes that satisfy all constraints before it.
+            remaining = ~(unlabelled | uneven)
+            unlabelled |= remaining & ~part.present
+            uneven |= remaining & _too_many(task, part)
         return [
             Refusal(NO_LABEL, unlabelled, unresolvable=True),
             Refusal(TOO_UNEVEN, uneven, unresolvable=False),
@@ -75,7 +75,7 @@ class TopologySpread(CountingFilter):
         keyed = np.logical_and.reduce([column.present for column in columns])
         parts = []
         for constraint, column in zip(constraints, columns, strict=True):
-            # Nodes count if they have all keys and match the policies of the constraint.
+            # Pods count on nodes that have all keys and match the policies of the constraint.
             counting: Mask = keyed & labels.counts(class_.spec, constraint)
             domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
             domains[column.codes[counting]] = True
@@ -90,13 +90,14 @@ def _required(class_: TaskClass) -> tuple[SpreadConstraint, ...]:
 
 
 def _too_many(task: Task, part: _Part) -> Mask:
+    """Nodes in whose domain the task would exceed the maximum skew."""
     constraint = part.constraint
     matching = part.matching()
-    present = matching[part.domains]
-    lowest = int(present.min()) if len(present) >= max(constraint.min_domains, 1) else 0
+    in_domains = matching[part.domains]
+    lowest = int(in_domains.min()) if len(in_domains) >= max(constraint.min_domains, 1) else 0
     selector = constraint.selector
     itself = int(selector is not None and selector.matches(task.pod.labels))
-    full = matching > constraint.max_skew + lowest - itself
-    # Nodes without the label are refused for that reason.
-    full[-1] = False
-    return full[part.column.codes]
+    uneven = matching > constraint.max_skew + lowest - itself
+    # Nodes without the label are refused with another reason.
+    uneven[-1] = False
+    return uneven[part.column.codes]

@@ -22,18 +22,18 @@ NO_ZONE = "node(s) had no available volume zone"
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _OLD_REGION = "failure-domain.beta.kubernetes.io/region"
-# The label that a node may have instead of an old one.
-_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
-_Places = list[tuple[str, frozenset[str]]]
+# The current name of each label.
+_CURRENT = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+_AllowedValues = list[tuple[str, frozenset[str]]]
 
 
 class VolumeLimits(TaskFilter):
-    """The volumes attached to each node, by driver; computed when they are first needed."""
+    """Refuses nodes that would exceed the volume limit of a CSI driver."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         count = len(session.table)
-        # By driver and row: the limit, negative if there is none; and the number of attached volumes.
+        # By driver and row: the limit, negative where there is none; and the number of attached volumes.
         self._limits = Memo[str, Counts](lambda _: np.full(count, -1, dtype=np.int64))
         self._attached = Memo[str, Counts](lambda _: np.zeros(count, dtype=np.int64))
         # Volumes of pods on nodes: handle -> row -> number of pods.
@@ -45,7 +45,7 @@ class VolumeLimits(TaskFilter):
     def refusals(self, task: Task) -> list[Refusal]:
         rows = len(self._session.table)
         everywhere = np.ones(rows, dtype=np.bool_)
-        wanted: dict[_Handle, None] = {}
+        handles: dict[_Handle, None] = {}
         for volume, claim in self._session.cache.storage.claims_of(task.pod):
             if claim is None:
                 key = f"{task.pod.namespace}/{volume.claim_name}"
@@ -55,24 +55,25 @@ class VolumeLimits(TaskFilter):
                 return [Refusal(not_owner(claim, task), everywhere, unresolvable=True)]
             handle = self._handle(claim)
             if handle is not None:
-                wanted[handle] = None
-        return [Refusal(EXCEEDED, self._over(wanted), unresolvable=False)] if wanted else []
+                handles[handle] = None
+        return [Refusal(EXCEEDED, self._exceeded(handles), unresolvable=False)] if handles else []
 
-    def _over(self, wanted: dict[_Handle, None]) -> Mask:
+    def _exceeded(self, handles: dict[_Handle, None]) -> Mask:
+        """The nodes that would exceed a limit with these volumes."""
         self._sync()
-        over = np.zeros(len(self._session.table), dtype=np.bool_)
-        for driver in dict.fromkeys(driver for driver, _ in wanted):
+        exceeded = np.zeros(len(self._session.table), dtype=np.bool_)
+        for driver in dict.fromkeys(driver for driver, _ in handles):
             limits = self._limits.get(driver)
             if limits is None:
                 continue
-            new = np.zeros(len(over), dtype=np.int64)
-            for handle in wanted:
+            new = np.zeros(len(exceeded), dtype=np.int64)
+            for handle in handles:
                 if handle[0] == driver:
                     new += 1
                     # A volume that a pod on the node uses already is attached once for both pods.
                     new[list(self._users.get(handle, ()))] -= 1
-            over |= (new > 0) & (limits >= 0) & (self._attached[driver] + new > limits)
-        return over
+            exceeded |= (new > 0) & (limits >= 0) & (self._attached[driver] + new > limits)
+        return exceeded
 
     def _sync(self) -> None:
         pods = self._session.cache.pods
@@ -117,7 +118,7 @@ class VolumeLimits(TaskFilter):
                 self._attached[handle[0]][row] += sign
 
     def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
-        """The driver and handle of a claim's volume, present or future; None: no CSI driver."""
+        """Driver and handle of a claim's volume, which may not exist yet; None: it has no CSI driver."""
         cache = self._session.cache
         volume = cache.storage.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
@@ -126,7 +127,7 @@ class VolumeLimits(TaskFilter):
         storage_class = cache.storage.classes.get(claim.storage_class_name or "")
         if storage_class is None or not storage_class.provisioner:
             return None
-        # No real handle begins with this character.
+        # The handle of an existing volume does not begin with this character.
         return storage_class.provisioner, f"\0{claim.key}"
 
 
@@ -135,7 +136,7 @@ def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
 
 
 class VolumeZones(TaskFilter):
-    """Compares the labels of bound volumes with those of nodes; ephemeral volumes do not count."""
+    """Compares the zone and region of bound volumes with those of nodes, without ephemeral volumes."""
 
     name = "VolumeZone"
 
@@ -143,25 +144,25 @@ class VolumeZones(TaskFilter):
         self._session = session
 
     def why_not_anywhere(self, task: Task) -> str | None:
-        return self._places(task)[1]
+        return self._allowed(task)[1]
 
     def refusals(self, task: Task) -> list[Refusal]:
-        places, problem = self._places(task)
-        if problem is not None or not places:
+        allowed, problem = self._allowed(task)
+        if problem is not None or not allowed:
             return []
         column = self._session.labels.column
         zoned = np.zeros(len(self._session.table), dtype=np.bool_)
-        for key in _NEW:
+        for key in _CURRENT:
             zoned |= column(key).present
-        good = np.ones(len(zoned), dtype=np.bool_)
-        for key, values in places:
-            own, new = column(key), column(_NEW[key])
-            good &= np.where(own.present, own.among(values), new.among(values))
-        return [Refusal(NO_ZONE, zoned & ~good, unresolvable=True)]
+        matching = np.ones(len(zoned), dtype=np.bool_)
+        for key, values in allowed:
+            own, current = column(key), column(_CURRENT[key])
+            matching &= np.where(own.present, own.among(values), current.among(values))
+        return [Refusal(NO_ZONE, zoned & ~matching, unresolvable=True)]
 
-    def _places(self, task: Task) -> tuple[_Places, str | None]:
+    def _allowed(self, task: Task) -> tuple[_AllowedValues, str | None]:
         """The labels of bound volumes with their allowed values, or a problem."""
-        storage, places = self._session.cache.storage, []
+        storage, allowed = self._session.cache.storage, []
         for volume, claim in storage.claims_of(task.pod):
             if volume.ephemeral:
                 continue
@@ -175,11 +176,11 @@ class VolumeZones(TaskFilter):
             bound = storage.volumes.get(claim.volume_name)
             if bound is None:
                 return [], f'persistentvolume "{claim.volume_name}" not found'
-            for key in _NEW:
+            for key in _CURRENT:
                 values = frozenset(v.strip() for v in bound.labels.get(key, "").split("__"))
                 if key in bound.labels and "" not in values:
-                    places.append((key, values))
-        return places, None
+                    allowed.append((key, values))
+        return allowed, None
 
     def _why_unbound(self, class_name: str) -> str | None:
         if not class_name:

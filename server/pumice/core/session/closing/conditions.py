@@ -30,7 +30,7 @@ def wait_text(session: Session, job: Job) -> str:
 
 
 def reasons_text(session: Session, job: Job) -> str:
-    """Reasons that Volcano has no text for; mostly empty."""
+    """Reasons for which Volcano has no text; mostly empty."""
     if session.queue_fault and not job.is_ready:
         return session.queue_fault
     reasons = session.reasons.get(job.id)
@@ -54,7 +54,7 @@ def fit_text(job: Job) -> str:
 
 @lru_cache(maxsize=4096)
 def _head(counts: tuple[tuple[TaskStatus, int], ...], minimum: int, *, ready: bool) -> str:
-    """Cached: many jobs have the same number of tasks in each status."""
+    """The first part of the text; cached, because many jobs have equal numbers of tasks by status."""
     words = {status.word: number for status, number in counts}
     words["minAvailable"] = minimum
     head = "pod group is ready" if ready else "pod group is not ready"
@@ -98,7 +98,7 @@ def set_condition(session: Session, job: Job, condition: PodGroupCondition) -> N
 def with_condition(
     conditions: tuple[PodGroupCondition, ...], new: PodGroupCondition
 ) -> tuple[PodGroupCondition, ...]:
-    """One condition per type: the new one takes the place of the old one."""
+    """The conditions with the new one, which replaces a condition of the same type."""
     if conditions and any(c.type == new.type for c in conditions):
         return tuple(new if c.type == new.type else c for c in conditions)
     return (*conditions, new)
@@ -107,17 +107,17 @@ def with_condition(
 def is_found_unschedulable(job: Job, conditions: Iterable[PodGroupCondition]) -> bool:
     """Whether this session found the job unschedulable.
 
-    Only a condition that the session itself has set counts, never one that the cluster stores.
+    Only conditions that the session itself has set count, not those that the cluster stores.
     """
     for found in conditions:
-        is_one = found.type == UNSCHEDULABLE and found.status == "True"
-        if is_one and all(found is not stored for stored in job.status.conditions):
+        is_unschedulable = found.type == UNSCHEDULABLE and found.status == "True"
+        if is_unschedulable and all(found is not stored for stored in job.status.conditions):
             return True
     return False
 
 
 def pod_condition(session: Session, job: Job, task: Task, text: str) -> list[PodConditionChanged]:
-    # A gated pod has a condition of the API server's, which is left alone.
+    # The API server has set the condition of a gated pod.
     if task.gated:
         return []
     reason, message, nominated = task_reason(job, task)
@@ -127,7 +127,7 @@ def pod_condition(session: Session, job: Job, task: Task, text: str) -> list[Pod
 def set_pod_condition(
     session: Session, task: Task, reason: str, message: str, nominated: str = ""
 ) -> list[PodConditionChanged]:
-    """Changes the pod's condition and records an event, unless the condition says so already."""
+    """Changes the pod's condition and records an event, unless the pod has the condition already."""
     pod = task.pod
     same = any(
         c.type == "PodScheduled" and (c.status, c.reason, c.message) == ("False", reason, message)
@@ -136,7 +136,7 @@ def set_pod_condition(
     if same and (not nominated or nominated == pod.nominated_node_name):
         return []
     if task.reported_condition == (reason, message, nominated):
-        # It was reported and is still being written.
+        # The condition was reported, and is not stored yet.
         return []
     task.reported_condition = (reason, message, nominated)
     session.events.append(Event.about(pod, "FailedScheduling", message))

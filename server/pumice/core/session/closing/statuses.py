@@ -49,7 +49,7 @@ ROOT_QUEUE = "root"
 
 
 def close(session: Session) -> list[StatusChange]:
-    """The statuses that differ from what the cluster holds."""
+    """The statuses that differ from those that the cluster stores."""
     changes: list[StatusChange] = []
     closed = [
         job
@@ -71,7 +71,7 @@ def close(session: Session) -> list[StatusChange]:
 
 
 def note_closed(session: Session, jobs: Iterable[Job], touched: set[str]) -> None:
-    """Remembers what the jobs were closed with, and forgets what does not outlast the session."""
+    """Stores the reasons and errors of closed jobs for the next session, and clears session data."""
     for job in jobs:
         job.closed_text = reasons_text(session, job)
         job.closed_errors, job.fit_errors = job.fit_errors, {}
@@ -83,12 +83,12 @@ def note_closed(session: Session, jobs: Iterable[Job], touched: set[str]) -> Non
 
 
 def is_quiet(job: Job, touched: set[str]) -> bool:
-    """Nothing happened to the job since its status was last written, and nothing is expected."""
+    """Whether the job has not changed since its status was last written, and no task is pending."""
     return job.closed_version == job.version and job.id not in touched and not job.index.pending
 
 
 def is_unchanged(session: Session, job: Job) -> bool:
-    """Nothing happened to the job since its status was last written, and nothing new was found."""
+    """Whether the job and its reasons have not changed since its status was last written."""
     if job.closed_version != job.version or job.id in session.moves.touched_jobs:
         return False
     if job.closed_text != reasons_text(session, job):
@@ -106,9 +106,9 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    held_back = "" if job.index.tasks else _why_not_admitted(session, job)
-    if held_back:
-        conditions = with_condition(conditions, unschedulable(session, "NotEnqueued", held_back))
+    problem = "" if job.index.tasks else _why_not_admitted(session, job)
+    if problem:
+        conditions = with_condition(conditions, unschedulable(session, "NotEnqueued", problem))
     phase = phase_of(job, unschedulable=is_found_unschedulable(job, conditions))
     status = status_with(job, phase, conditions)
     changed = differs(status, job.group.status)
@@ -123,7 +123,7 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     is_reported = changed and not (is_waiting and is_placed(job))
     text = wait_text(session, job) if waiting or (is_reported and is_waiting) else ""
     if is_reported:
-        _record_status(session, job, status.phase, held_back or text)
+        _record_status(session, job, status.phase, problem or text)
     for task in waiting:
         changes += pod_condition(session, job, task, text)
     return changes
@@ -138,11 +138,11 @@ def status_with(
 
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
-    """Transition times and ids are ignored: they differ in every session."""
+    """Whether two statuses differ; transition times and ids, which always do, are ignored."""
     if _counts(new) != _counts(old) or len(new.conditions) != len(old.conditions):
         return True
-    for mine, other in zip(new.conditions, old.conditions, strict=True):
-        if mine is not other and _content(mine) != _content(other):
+    for one, other in zip(new.conditions, old.conditions, strict=True):
+        if one is not other and _content(one) != _content(other):
             return True
     return False
 
@@ -152,7 +152,7 @@ _content = attrgetter("type", "status", "reason", "message")
 
 
 def _record_status(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
-    """Records an event about a status that changed, unless the stored condition says the same."""
+    """Records an event about a changed status, unless the stored condition has the same text."""
     if phase not in WAITING_PHASES:
         session.record_event(job, SCHEDULED, "pod group is ready")
     elif is_shown(job, text):
@@ -172,9 +172,9 @@ def record_waiting(session: Session, job: Job, text: str) -> None:
 
 
 def is_placed(job: Job) -> bool:
-    """Whether the gang is placed; its phase follows when its binds are confirmed.
+    """Whether the gang is placed; its phase changes when its binds are confirmed.
 
-    Volcano reports such a gang as unschedulable, which it is not.
+    Volcano wrongly reports such a gang as unschedulable.
     """
     return bool(job.index.tasks) and job.index.ready_count >= job.min_available
 
@@ -188,15 +188,15 @@ def is_shown(job: Job, text: str) -> bool:
 
 
 def _has_changes(session: Session, job: Job) -> bool:
-    """Whether there is something new to write about a job that nothing happened to."""
+    """Whether an unchanged job has a new condition."""
     if job.id in session.conditions:
         return True
-    held_back = _why_not_admitted(session, job)
-    return bool(held_back) and not is_shown(job, held_back)
+    problem = _why_not_admitted(session, job)
+    return bool(problem) and not is_shown(job, problem)
 
 
 def _why_not_admitted(session: Session, job: Job) -> str:
-    """Why a job without pods is not admitted; plugins set no condition for that."""
+    """Why a job without pods is not admitted, for which plugins set no condition; empty otherwise."""
     if job.index.tasks or not job.is_pending:
         return ""
     if session.queue_fault:
@@ -205,7 +205,7 @@ def _why_not_admitted(session: Session, job: Job) -> str:
 
 
 def _without_queue(session: Session) -> list[StatusChange]:
-    """Conditions of waiting jobs that are in no session, since their queue does not exist."""
+    """Conditions of waiting jobs that are not in the session, because their queue does not exist."""
     changes: list[StatusChange] = []
     for job, reason in jobs_without_queue(session):
         text = job_text((reason,))
@@ -258,28 +258,28 @@ def _amounts(resources: Resources) -> tuple[tuple[str, int], ...]:
 
 
 def _held_by_queue(session: Session) -> dict[str, Resources]:
-    """What the jobs of each queue hold now: what they held at the beginning, and what moved."""
+    """What the jobs of each queue hold now: the sums of the beginning, with the jobs that changed."""
     totals = session.totals
     by_queue = {}
     for name in totals.queues():
         contribution = totals.of(name)
         if contribution is not None:
             by_queue[name] = contribution.allocated.clone()
-    # Whole numbers: the order of adding does not matter.
+    # Amounts are whole numbers, so that the order of additions has no effect.
     for job_id in session.moves.touched_jobs:
         job = session.jobs[job_id]
-        own = by_queue.get(job.queue)
-        if own is None:
-            own = by_queue[job.queue] = Resources()
-        own.add(job.index.allocated)
+        held = by_queue.get(job.queue)
+        if held is None:
+            held = by_queue[job.queue] = Resources()
+        held.add(job.index.allocated)
         before = totals.allocated_of(job_id)
         if before is not NOTHING:
-            own.add_times(before, -1)
+            held.add_times(before, -1)
     return by_queue
 
 
 def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
-    """What claims of tasks count for, in their queues and all above them."""
+    """The claimed devices of each queue and its descendants."""
     devices = session.cache.devices
     claimed: dict[str, ClaimedAmounts] = {}
     for task in devices.users.values():
@@ -293,9 +293,9 @@ def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
 
 
 def _with_ancestors(session: Session, name: str) -> list[str]:
-    """The queue and all above it up to the root; without a root queue, the queue alone.
+    """The queue and its ancestors up to the root; without a root queue, the queue alone.
 
-    A missing parent ends the walk, and so does a cycle: the reference crashes on both.
+    A missing parent or a cycle ends the list; Volcano crashes on both.
     """
     names = [name]
     while ROOT_QUEUE in session.queues and name in session.queues and name != ROOT_QUEUE:

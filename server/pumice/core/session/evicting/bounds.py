@@ -1,4 +1,4 @@
-"""What plugins with rules might offer as victims, without asking them about a node."""
+"""Upper bounds of the victims that plugins with rules allow, found without a call for each node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Tier:
-    """The plugins of one tier; those with a rule are known by their numbers among all rules."""
+    """The rules of one tier, by their numbers among all rules."""
 
     rules: list[int]
-    # Those that limit how many tasks of a job are victims.
+    # Those that limit the number of victims of a job.
     counting: list[int]
-    # Each plugin but the last always offers a job's first candidate, so that plugins that offer
-    # tasks of the same job have a common victim.
+    # Whether each plugin but the last always allows a job's first candidate, so that plugins that
+    # allow tasks of the same job have a common victim.
     keeps_first: bool
 
 
@@ -49,7 +49,7 @@ class VictimBounds:
         # Every mark that has changed: the rule, the job or the first job of its queue, and the mark
         # before and after.
         self.changes: list[tuple[int, int, float, float]] = []
-        # Where the log of moved tasks was read to.
+        # The number of moved tasks in the log that were read.
         self._position = len(session.moves.log)
         self._mark_all()
 
@@ -61,22 +61,22 @@ class VictimBounds:
         return _Tier(numbers, counting, keeps_first)
 
     def limits(self, preemptor: Task) -> list[float]:
-        """What the marks of a job must be above, by rule, so that its tasks can be victims."""
+        """By rule, the limit that the mark of a job must exceed, so that its tasks can be victims."""
         return [rule.limit(preemptor) for rule in self._rules]
 
     def possible_rows(self, holdings: Holdings, limits: list[float]) -> Mask:
-        """Nodes where a tier might agree on enough victims; the first one that agrees decides."""
+        """Nodes where the plugins of any tier might agree on enough victims."""
         if not len(holdings.job):
             return holdings.no_rows()
-        # How far a job's mark is above the limit, by rule and holding.
+        # The difference of mark and limit, by rule and holding.
         above = self.marks[:, holdings.job] - np.array(limits)[:, None]
         rows = holdings.no_rows()
         for tier in self._tiers:
             rows |= self._possible_rows_of(tier, holdings, above)
         return rows
 
-    def may_offer(self, job_ids: Iterable[str], limits: list[float]) -> bool:
-        """Whether all rules of a tier might offer victims of these jobs; quick for a few jobs."""
+    def may_allow(self, job_ids: Iterable[str], limits: list[float]) -> bool:
+        """Whether all rules of a tier might allow victims of these jobs; fast for a few jobs."""
         jobs, marks = [self._job_ids[id_] for id_ in job_ids], self.marks
         return any(
             all(any(marks.item(rule, job) > limits[rule] for job in jobs) for rule in tier.rules)
@@ -86,30 +86,30 @@ class VictimBounds:
     def _possible_rows_of(self, tier: _Tier, holdings: Holdings, above: Floats) -> Mask:
         """Nodes where the plugins of a tier might agree on enough victims.
 
-        Each plugin must offer a victim there. Where all might offer tasks of the same job, and all
+        Each plugin must allow a victim there. Where all might allow tasks of the same job, and all
         but the last keep a job's first candidate, only such jobs have victims. Elsewhere the last
         plugin decides, and any candidate might be a victim.
         """
-        # The holdings that each plugin with a rule might offer tasks of.
-        offers = above[tier.rules] > 0
-        if not offers.any(axis=1).all():
+        # By rule, the holdings of which a plugin might allow tasks.
+        allowed = above[tier.rules] > 0
+        if not allowed.any(axis=1).all():
             return holdings.no_rows()
-        common: Mask = np.asarray(offers.all(axis=0))
+        common: Mask = np.asarray(allowed.all(axis=0))
         agreed = holdings.rows(common)
         if tier.keeps_first:
             possible = agreed & holdings.sufficient_rows(common, self._most(tier, holdings, above))
         else:
             possible = agreed & holdings.sufficient_rows()
-        apart = ~agreed
-        if len(offers) > 1 and apart.any() and not _is_one_within_all(offers):
-            for offer in offers:
-                apart &= holdings.rows(offer)
-            if apart.any():
-                possible |= apart & holdings.sufficient_rows()
+        without_common = ~agreed
+        if len(allowed) > 1 and without_common.any() and not _is_one_within_all(allowed):
+            for rule_allows in allowed:
+                without_common &= holdings.rows(rule_allows)
+            if without_common.any():
+                possible |= without_common & holdings.sufficient_rows()
         return possible
 
     def _most(self, tier: _Tier, holdings: Holdings, above: Floats) -> Floats | None:
-        """How many tasks of each holding may be victims; None: all of them."""
+        """The maximum number of victims of each holding; None: all of its tasks."""
         if not tier.counting:
             return None
         least = np.maximum(above[tier.counting].min(axis=0), 0)
@@ -117,11 +117,11 @@ class VictimBounds:
         return most
 
     def agree(self, limits: list[float], jobs: Mask) -> bool:
-        """Whether in each tier one plugin offers only jobs that all others offer too."""
+        """Whether in each tier one plugin allows only jobs that all others allow too."""
         if not self._shared_tiers:
             return True
-        offers = (self.marks > np.array(limits)[:, None]) & jobs
-        return all(_is_one_within_all(offers[tier.rules]) for tier in self._shared_tiers)
+        allowed = (self.marks > np.array(limits)[:, None]) & jobs
+        return all(_is_one_within_all(allowed[tier.rules]) for tier in self._shared_tiers)
 
     # Marks.
 
@@ -138,7 +138,7 @@ class VictimBounds:
                 )
 
     def sync(self) -> None:
-        """Asks again about the jobs whose tasks have moved."""
+        """Updates the marks of the jobs whose tasks have moved."""
         log = self._session.moves.log
         if self._position == len(log):
             return
@@ -153,7 +153,7 @@ class VictimBounds:
         for rule_number, rule in enumerate(self._rules):
             where = of_queue if rule.by_queue else own
             if where is None:
-                # It has no evictable tasks.
+                # The job, or its queue, has no evictable tasks.
                 continue
             first = where[0] if isinstance(where, list) else where
             mark, before = rule.mark(job), self.marks.item(rule_number, first)
@@ -162,6 +162,6 @@ class VictimBounds:
                 self.changes.append((rule_number, first, before, mark))
 
 
-def _is_one_within_all(offers: Mask) -> bool:
-    """Whether one plugin offers only what all the others offer too."""
-    return bool((offers == offers.all(axis=0)).all(axis=1).any())
+def _is_one_within_all(allowed: Mask) -> bool:
+    """Whether one plugin allows only what all the others allow too."""
+    return bool((allowed == allowed.all(axis=0)).all(axis=1).any())

@@ -1,4 +1,4 @@
-"""Evicts the bound members of gangs that stayed broken for too long."""
+"""Evicts the bound members of gangs that were broken for too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GANG_BROKEN = "gang-broken"
 
 
 def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) -> None:
-    """Evicts the bound tasks of each gang that has been broken since the deadline."""
+    """Evicts the bound tasks of each gang that has been broken for at least ``deadline_ns``."""
     if deadline_ns is None:
         return
     for job_id, since_ns in broken.items():
@@ -27,7 +27,7 @@ def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) 
         bound = job.index.in_order(TaskStatus.BOUND) + job.index.in_order(TaskStatus.RUNNING)
         for task in bound:
             statement.evict(task, GANG_BROKEN)
-        # Made for no job, so each eviction is applied by itself.
+        # The evictions are for no job, so that the adapter applies each by itself.
         statement.commit("")
-    # No action made these.
+    # These evictions belong to no action.
     session.outbox.action_ended("")

@@ -1,4 +1,4 @@
-"""What jobs hold on nodes in tasks that may be evicted."""
+"""The resources of evictable tasks, by node and job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_QUEUE = -1
 
 
 class VictimJobs:
-    """Jobs by the number that they have among all tasks that can be evicted."""
+    """The jobs with evictable tasks, by number."""
 
     def __init__(self, session: Session) -> None:
         queues = session.queues
@@ -41,7 +41,7 @@ class VictimJobs:
 
 
 class Holdings:
-    """What candidates for eviction hold: one holding for each node and job with some of them."""
+    """The resources of candidates for eviction: one holding for each node and job with candidates."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Holdings:
         free: Floats,
         first_row: int = 0,
     ) -> None:
-        """``needs`` are the columns and amounts that a task asks for.
+        """``needs`` are the columns and amounts of the preemptor's request.
 
-        ``free`` is what is free without an eviction, by column and row, from the first row on.
+        ``free`` is the free amount without evictions, by column and row, beginning with ``first_row``.
         """
         columns = np.array([column for column, _ in needs])
         self._needs = np.array([[amount] for _, amount in needs])
@@ -61,12 +61,12 @@ class Holdings:
         starts = _starts_of_runs(tasks.holding[candidates])
         firsts = candidates[starts]
         self.job: Integers = tasks.job[firsts]
-        # By holding; and each row that has holdings, with its first one.
+        # The row of each holding; and each row that has holdings, with the first of them.
         self._row = tasks.row[firsts] - first_row
         self._row_starts = _starts_of_runs(self._row)
         self._rows = self._row[self._row_starts]
         requests = tasks.request[columns[:, None], candidates]
-        # By need and holding: what all of its candidates hold, and the largest of them.
+        # By need and holding: the sum of its candidates' requests, and the largest of them.
         self._held: Integers = np.add.reduceat(requests, starts, axis=1)
         self._largest: Integers = np.maximum.reduceat(requests, starts, axis=1)
         self._starts, self._size = starts, len(candidates)
@@ -86,10 +86,10 @@ class Holdings:
         return rows
 
     def sufficient_rows(self, chosen: Mask | None = None, most: Floats | None = None) -> Mask:
-        """Nodes where evicting the chosen holdings, or all, frees enough beside what is free.
+        """Nodes with enough resources after the eviction of the chosen holdings, or of all.
 
-        ``most`` is the number of tasks of each holding that may be evicted. They all count as its
-        largest task, so that the sum is never too small.
+        ``most`` is the maximum number of victims of each holding. Each of them counts as the largest
+        task of the holding, so that the sum is an upper bound.
         """
         freed = self._held if most is None else np.minimum(self._held, most * self._largest)
         if chosen is not None:

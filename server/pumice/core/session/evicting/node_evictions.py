@@ -1,4 +1,4 @@
-"""Room for one task on one node: what preempt and reclaim have in common."""
+"""The common part of preempt and reclaim, which make room for one task on one node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NodeEvictions(EvictingRun):
-    """Makes room for jobs task by task: evicts on the first node that works, and pipelines the task."""
+    """Makes room for jobs task by task: evicts on the first suitable node, and pipelines the task."""
 
     # The extension point at which plugins choose victims among candidates.
     point: ClassVar[str]
@@ -32,7 +32,8 @@ class NodeEvictions(EvictingRun):
     def __init__(self, session: Session, author: str, *, remembers_errors: bool = False) -> None:
         super().__init__(session, author, remembers_errors=remembers_errors)
         self._choose: Callable[[Task, list[Task]], list[Task]] = getattr(session.votes, self.point)
-        # What failed, by all that the outcome depends on, and where the log of moves stood then.
+        # Preemptors that failed, by everything that the result depends on, with the length of the log
+        # of moves at that time.
         self._failed: dict[tuple[object, ...] | None, int] = {}
 
     @cached_property
@@ -43,18 +44,18 @@ class NodeEvictions(EvictingRun):
     def _order(self) -> VictimOrder:
         return VictimOrder(self._session)
 
-    # What the actions differ in.
+    # Differences between the actions.
 
     @abstractmethod
     def make_room(self, statement: Statement, job: Job, task: Task) -> None:
-        """Tries to make room for a task of a starving job, or explains why it does not."""
+        """Makes room for a task of a starving job, or explains why it cannot."""
 
     @abstractmethod
     def free_rows(self, preemptor: Preemptor) -> Mask | None:
         """Nodes that are tried because the task might fit there without an eviction; None: none."""
 
     def scores(self, preemptor: Preemptor) -> Floats | None:
-        """Scores of nodes, by row: the best one is tried first. None: they are tried by name."""
+        """Scores of nodes by row; the best node is tried first. None: nodes are tried by name."""
         return None
 
     def fits(self, preemptor: Preemptor, row: int) -> bool:
@@ -72,7 +73,7 @@ class NodeEvictions(EvictingRun):
         return self._session.orders.tasks(task for task in pending if not task.gated)
 
     def _make_room_for_job(self, job: Job) -> None:
-        """Makes room for the tasks of a job until it no longer starves; keeps it if it is pipelined."""
+        """Makes room for tasks until the job no longer starves; commits if the job is pipelined."""
         session = self._session
         statement = session.statement()
         for task in self._pending_tasks(job):
@@ -89,8 +90,8 @@ class NodeEvictions(EvictingRun):
         pending = job.index.pending.values()
         return [*{task.class_.number: task for task in pending if not task.gated}.values()]
 
-    def _might_open_node(self, job: Job, task: Task, scope: VictimScope) -> bool:
-        """Whether evictions might open a node for a task of this class; false: surely not."""
+    def _might_make_room(self, job: Job, task: Task, scope: VictimScope) -> bool:
+        """Whether evictions might make room for a task of this class; false: certainly not."""
         session = self._session
         view = session.view(task)
         nodes = session.feasibility.resolvable_by_eviction(task, view) & self.large_enough(view)
@@ -112,7 +113,7 @@ class NodeEvictions(EvictingRun):
         return bool((preemptor.nodes & self.large_enough(preemptor.view)).any())
 
     def _evict_for(self, statement: Statement, preemptor: Preemptor) -> bool:
-        """Evicts for the task and pipelines it; false: nothing was changed."""
+        """Evicts victims and pipelines the task; false: nothing was changed."""
         session = self._session
         if not self._has_large_node(preemptor):
             return False
@@ -131,13 +132,13 @@ class NodeEvictions(EvictingRun):
         return False
 
     def _key(self, preemptor: Preemptor) -> tuple[object, ...] | None:
-        """Everything that the outcome for a task depends on; None: that is not known."""
+        """Everything that the result for a preemptor depends on; None: that is not known."""
         if not self._search.is_predictable:
             return None
         task, pod = preemptor.task, preemptor.task.pod
-        whose = (task.job_id, task.class_.number, task.priority)
+        of_task = (task.job_id, task.class_.number, task.priority)
         nodes = preemptor.nodes.tobytes()
-        return (*whose, pod.preemptable, pod.revocable_zone, preemptor.scope, nodes)
+        return (*of_task, pod.preemptable, pod.revocable_zone, preemptor.scope, nodes)
 
     def _try_nodes(self, statement: Statement, preemptor: Preemptor) -> bool:
         free = self.free_rows(preemptor)
@@ -179,14 +180,14 @@ class NodeEvictions(EvictingRun):
 
 
 def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[Task]) -> bool:
-    """Whether the task would fit the node with these victims gone."""
+    """Whether a task of the class would fit on the node without these victims."""
     table = session.table
     for column, need in view.needs:
         free = table.future.item(column, row)
         if free >= need:
             continue
         for victim in victims:
-            # Requests are never negative, so later victims cannot make it less.
+            # Requests are never negative, so that further victims cannot reduce the sum.
             free += table.vector(victim.class_).item(column)
             if free >= need:
                 break

@@ -21,9 +21,8 @@ _NO_KEY: Key = ()
 class VictimOrder:
     """The order of ``Orders.victims``, computed from sort keys where every plugin gives one.
 
-    Nearly always one victim is enough, and the victim with the largest key is the first one. If
-    another victim is needed, shares have changed, and it depends on the heap of all victims as it was
-    before. That heap is built only then.
+    The first victim is the one with the largest key, and mostly one victim is enough. The next victim
+    depends on the heap of all victims before shares changed; this heap is built only if it is needed.
     """
 
     def __init__(self, session: Session) -> None:
@@ -40,7 +39,7 @@ class VictimOrder:
         self._task_keys = (self._keys_of_tasks(indexed=False), self._keys_of_tasks(indexed=True))
 
     def in_order(self, victims: list[Task], preemptor: Task) -> Iterator[Task]:
-        """The victims in the order of eviction; each must be evicted before the next one is asked for."""
+        """The victims in the order of eviction; each must be evicted before the next one is read."""
         keys = self._keys(victims) if self._has_keys and victims else None
         if keys is None:
             heap = self._session.orders.victims(victims, preemptor)
@@ -51,7 +50,7 @@ class VictimOrder:
             yield heap.pop()
 
     def _heap_without_first(self, victims: list[Task], keys: list[Key]) -> LiveHeap[Task]:
-        """The heap of the victims, after the first was popped when the keys were these."""
+        """The heap of the victims with these keys, after the first was popped."""
         before = {task.uid: key for task, key in zip(victims, keys, strict=True)}
         key_of: Callable[[Task], Key] = lambda task: before[task.uid]  # noqa: E731
         heap = LiveHeap(lambda left, right: key_of(left) > key_of(right), victims)
@@ -60,7 +59,7 @@ class VictimOrder:
         return heap
 
     def _keys(self, victims: list[Task]) -> list[Key] | None:
-        """The keys of the victims now; None: they have none, since only some names have a number."""
+        """The current keys of the victims; None: only some names have a number, so there are none."""
         task_keys = self._task_keys[victims[0].pod_index is not None]
         keys = [task_keys[task] for task in victims]
         if _NO_KEY in keys:
@@ -82,7 +81,7 @@ class VictimOrder:
         return Memo(key)
 
     def _key(self, task: Task) -> Key:
-        """The key of a victim now."""
+        """The current key of a victim."""
         rank = self._rank(self._session.jobs[task.job_id], Memo(self._rank_of_queue))
         return (rank, self._task_keys[task.pod_index is not None][task])
 

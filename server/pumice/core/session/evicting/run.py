@@ -1,4 +1,4 @@
-"""What all actions that evict have in common: visits to jobs, nodes to try, and reasons."""
+"""The common part of all evicting actions: visits to jobs, nodes to try, and reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EvictionReasons:
-    """Says why an action made no room for jobs, once for each job until it is cleared."""
+    """Reasons why an action made no room for jobs; one for each job until it is cleared."""
 
     def __init__(self, session: Session, author: str) -> None:
         self._session = session
@@ -35,7 +35,7 @@ class EvictionReasons:
     def add(
         self, job: Job, task: str = "", code: ReasonCode = ReasonCode.NO_VICTIMS, **details: Any
     ) -> None:
-        """``task`` is the name of the one for which there is no room."""
+        """Adds a reason; ``task`` is the name of the task for which there is no room."""
         if job in self:
             return
         self._explained.add(job.id)
@@ -47,8 +47,8 @@ class EvictionReasons:
 class EvictingRun(ABC):
     """One run of an action that evicts: visits queues in their order, and the jobs of each.
 
-    With ``remembers_errors`` a node that once refused a task of some job and role is not asked
-    again for that role. Volcano does so even where evictions have changed the answer since.
+    With ``remembers_errors``, a node that refused a task of a job and role is not tried again for that
+    job and role. As in Volcano, this holds even if evictions have changed the result since.
     """
 
     def __init__(self, session: Session, author: str, *, remembers_errors: bool = False) -> None:
@@ -69,7 +69,7 @@ class EvictingRun(ABC):
 
     @abstractmethod
     def may_help(self, job: Job) -> bool:
-        """Whether evictions might make room for a task of the job; false: surely not."""
+        """Whether evictions might make room for a task of the job; false: certainly not."""
 
     @abstractmethod
     def select(self, jobs: list[Job]) -> None:
@@ -80,7 +80,7 @@ class EvictingRun(ABC):
         """Makes room for the enlisted jobs of a queue."""
 
     def is_overused(self, queue: Queue) -> bool:
-        """Whether the queue is skipped because it has too much already."""
+        """Whether the queue is skipped because it is overused."""
         return False
 
     # Visits.
@@ -91,7 +91,7 @@ class EvictingRun(ABC):
         return not job.is_pending and votes.is_starving(job) and votes.why_not_valid(job) is None
 
     def _visit(self, jobs: list[Job]) -> None:
-        # A job that stood for its waiting group is tried again when it is visited itself.
+        # The representative of a waiting group is tried again when its whole group is visited.
         self._reasons.clear()
         self._queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
         self._jobs: dict[str, LiveHeap[Job]] = {}
@@ -125,25 +125,25 @@ class EvictingRun(ABC):
     def nodes_for(self, task: Task, view: ClassView) -> Mask:
         """Nodes whose refusals an eviction could resolve."""
         nodes = self._session.feasibility.resolvable_by_eviction(task, view)
-        asked = self._not_found_unresolvable(task)
+        checked = self._resolvable_before(task)
         if self._remembers_errors and task.role:
             key = (task.job_id, task.role)
             known = self._refused.get(key)
             if known is not None:
                 nodes = nodes & ~known
-            refused = ~nodes if asked is None else ~nodes & asked
+            refused = ~nodes if checked is None else ~nodes & checked
             self._refused[key] = refused if known is None else known | refused
-        return nodes if asked is None else nodes & asked
+        return nodes if checked is None else nodes & checked
 
-    def _not_found_unresolvable(self, task: Task) -> Mask | None:
-        """Nodes without an unresolvable refusal when the task was tried earlier in this session."""
+    def _resolvable_before(self, task: Task) -> Mask | None:
+        """Nodes without an unresolvable refusal when this session tried the task before; None: all."""
         errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
         if errors is None or errors.unresolvable is None:
             return None
         return ~errors.unresolvable
 
     def large_enough(self, view: ClassView) -> Mask:
-        """Nodes that offer enough for the class: on others no eviction helps."""
+        """Nodes that offer enough for the class; no eviction helps on others."""
         rows = self._large.get(view.class_.number)
         if rows is None:
             rows = self._large[view.class_.number] = view.fits(self._session.table.allocatable)

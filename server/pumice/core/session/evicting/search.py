@@ -1,4 +1,4 @@
-"""Which nodes can have enough victims, found from what jobs hold on all nodes."""
+"""The nodes that can have enough victims, found from the candidates on all nodes at once."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
 
-# After this many nodes that failed for one task, all nodes are computed again.
-_MOST_FAILED_ROWS = 4
+# After this many cached nodes have failed for one task, the possible nodes are computed again.
+_MAX_FAILED_ROWS = 4
 
 
 class VictimScope(Enum):
-    """Whose tasks may be evicted for a task."""
+    """Which tasks may be evicted for a preemptor."""
 
     # Running tasks of other queues that are reclaimable.
     OTHER_QUEUES = 1
@@ -39,7 +39,7 @@ class VictimScope(Enum):
 
 
 class Preemptor(NamedTuple):
-    """A task that needs room, whose tasks may be evicted for it, and on which nodes."""
+    """A task that needs room, the tasks that may be evicted for it, and the nodes to try."""
 
     job: Job
     task: Task
@@ -50,7 +50,7 @@ class Preemptor(NamedTuple):
 
     @property
     def best_effort_only(self) -> bool:
-        """Whether only best-effort tasks may be evicted: where a best-effort task preempts."""
+        """Whether only best-effort tasks may be evicted, because a best-effort task preempts."""
         return self.task.best_effort and self.scope is not VictimScope.OTHER_QUEUES
 
 
@@ -58,9 +58,9 @@ class _CandidateFilter(NamedTuple):
     """Which tasks are candidates for eviction."""
 
     queue: str
-    # Candidates are tasks of other queues, and not of this one.
+    # Whether candidates are tasks of other queues instead of this one.
     in_other_queues: bool
-    # The preemptor's own job, whose tasks are left out; empty where it has no evictable task.
+    # The preemptor's job, whose tasks are no candidates; empty if it has no evictable task.
     job_id: str
     best_effort_only: bool
 
@@ -74,11 +74,11 @@ class _CachedRows:
     """
 
     rows: Mask
-    # How many changes the node table had.
+    # The number of changes of the node table.
     table_changes: int
     limits: list[float]
     marks: Floats
-    # How many changes of marks have been checked, and the limits then, of rules in shared tiers.
+    # The number of changes of marks that were checked, and the limits of rules in shared tiers then.
     checked: int
     checked_limits: list[float] | None = None
 
@@ -89,17 +89,17 @@ class VictimSearch:
     def __init__(self, session: Session, point: str) -> None:
         self._session = session
         self._point = point
-        # All tasks that the action could evict have their final positions from here on.
+        # From here on, the evictable tasks keep their positions.
         session.cache.evictable.sync()
         self._tasks = session.cache.evictable
-        # Every plugin has a rule, so that equal tasks of a job get equal answers.
+        # Whether every plugin has a rule, so that equal tasks of a job get equal results.
         self.is_predictable = session.chains.all_of(point, VictimRule) is not None
         self._cache: dict[tuple[int, _CandidateFilter], _CachedRows] = {}
         # The jobs whose tasks are candidates, by number.
         self._jobs = Memo(self._find_jobs)
-        # By row: the preemptable tasks and their jobs, in order. Tasks that the action places are
-        # pipelined, and so not evictable: this stays valid.
-        self._residents = Memo(self._find_residents)
+        # By row: the preemptable tasks and their jobs, in order. The action only adds pipelined tasks,
+        # which are not evictable, so that this stays valid.
+        self._preemptable = Memo(self._find_preemptable)
 
     @cached_property
     def _bounds(self) -> VictimBounds:
@@ -109,27 +109,27 @@ class VictimSearch:
 
     def candidates_on(self, row: int, preemptor: Preemptor) -> list[Task]:
         """The tasks on a node that may be evicted if the plugins allow it, in order."""
-        residents, own, queue = self._residents[row], preemptor.job, preemptor.job.queue
+        on_node, own, queue = self._preemptable[row], preemptor.job, preemptor.job.queue
         if preemptor.scope is VictimScope.OTHER_QUEUES:
             queues = self._session.queues
             return [
                 task
-                for task, job in residents
+                for task, job in on_node
                 if task.status is RUNNING
                 and job.queue != queue
                 and queues[job.queue].is_reclaimable
             ]
         if preemptor.scope is VictimScope.SAME_JOB:
-            tasks = [task for task, job in residents if task.status in EVICTABLE and job is own]
+            tasks = [task for task, job in on_node if task.status in EVICTABLE and job is own]
         else:
             tasks = [
                 task
-                for task, job in residents
+                for task, job in on_node
                 if task.status in EVICTABLE and job.queue == queue and job is not own
             ]
         return [task for task in tasks if task.best_effort] if preemptor.best_effort_only else tasks
 
-    def _find_residents(self, row: int) -> list[tuple[Task, Job]]:
+    def _find_preemptable(self, row: int) -> list[tuple[Task, Job]]:
         jobs = self._session.jobs
         return [
             (task, job)
@@ -142,10 +142,10 @@ class VictimSearch:
     def rows_to_try(
         self, preemptor: Preemptor, free: Mask | None, scores: Callable[[Preemptor], Floats | None]
     ) -> Iterator[int]:
-        """Nodes where evictions might make room, best first, or by name where there are no scores.
+        """Nodes where evictions might make room, best first, or by name if there are no scores.
 
-        The nodes in ``free`` are tried too: they may need no victim. Asking for another node says
-        that the last one failed.
+        The nodes in ``free`` are tried too, because they may need no victim. The caller reads the next
+        node only if the last one failed.
         """
         cached = self._cached_rows(preemptor)
         rows = self.possible_rows(preemptor) if cached is None else cached.rows
@@ -154,27 +154,27 @@ class VictimSearch:
             return
         by_score = scores(preemptor)
         none = False if by_score is None else -np.inf
-        left = to_try if by_score is None else np.where(to_try, by_score, none)
+        remaining = to_try if by_score is None else np.where(to_try, by_score, none)
         failed = 0
-        while left.item(row := int(left.argmax())) != none:
+        while remaining.item(row := int(remaining.argmax())) != none:
             yield row
-            left[row] = none
+            remaining[row] = none
             if cached is None:
                 continue
-            self._session.count("rows_tried_in_vain")
+            self._session.count("cached_rows_failed")
             failed += 1
-            if failed < _MOST_FAILED_ROWS:
+            if failed < _MAX_FAILED_ROWS:
                 self._rule_out(row, cached, preemptor)
             else:
-                # The cached rows contain too many.
+                # The cached rows contain too many impossible rows.
                 cached, rows = None, self.possible_rows(preemptor)
-                left[~(rows if free is None else rows | free)] = none
+                remaining[~(rows if free is None else rows | free)] = none
 
     def rows_with_candidates(self, preemptor: Preemptor) -> Mask:
         return self._holdings(preemptor).rows()
 
     def sufficient_rows(self, preemptor: Preemptor) -> Mask:
-        """Nodes where evicting all candidates would free enough, whatever the plugins allow."""
+        """Nodes where the eviction of all candidates would free enough."""
         if preemptor.scope is VictimScope.SAME_JOB:
             return self._rows_of_own_candidates(preemptor)
         holdings = self._holdings(preemptor)
@@ -183,7 +183,7 @@ class VictimSearch:
     def possible_rows(self, preemptor: Preemptor) -> Mask:
         """Nodes where the plugins might allow enough victims for the task; read-only."""
         if preemptor.scope is VictimScope.SAME_JOB:
-            # Rules are about victims of other jobs.
+            # Rules only apply to victims of other jobs.
             return self._rows_of_own_candidates(preemptor)
         holdings = self._holdings(preemptor)
         if not len(holdings.job):
@@ -210,7 +210,7 @@ class VictimSearch:
     # Rows that are cached from an earlier preemptor.
 
     def _cached_rows(self, preemptor: Preemptor) -> _CachedRows | None:
-        """The cached rows for a preemptor, up to date; None: there are none that are valid."""
+        """The cached rows for a preemptor, up to date; None: there are none, or they are not valid."""
         if preemptor.scope is VictimScope.SAME_JOB:
             return None
         candidates = self._filter_of(preemptor)
@@ -225,8 +225,8 @@ class VictimSearch:
     def _is_valid(self, cached: _CachedRows, preemptor: Task, candidates: _CandidateFilter) -> bool:
         """Whether no limit is lower and no mark is higher than for the cached rows.
 
-        Plugins of a tier must agree too: where they do not, the last one decides alone, and might
-        offer more if another one offers less.
+        Plugins of a tier must agree too: otherwise the last plugin decides alone, and might allow more
+        victims if another plugin allows fewer.
         """
         bounds = self._synced_bounds()
         limits = bounds.limits(preemptor)
@@ -246,12 +246,12 @@ class VictimSearch:
         return True
 
     def _rule_out(self, row: int, cached: _CachedRows, preemptor: Preemptor) -> None:
-        """Removes a row that failed from the cached rows, if the bounds say that it must fail."""
+        """Removes a failed row from the cached rows, if it is not possible by the bounds."""
         bounds = self._synced_bounds()
         job_ids = {task.job_id for task in self.candidates_on(row, preemptor)}
-        # For all tasks that may use the cached rows, or else for those with at least these limits.
+        # First for all tasks that may use the cached rows, then for those with at least these limits.
         for limits in (cached.limits, bounds.limits(preemptor.task)):
-            if bounds.may_offer(job_ids, limits):
+            if bounds.may_allow(job_ids, limits):
                 holdings = self._holdings(preemptor, row)
                 if bounds.possible_rows(holdings, limits).item():
                     continue
@@ -259,14 +259,14 @@ class VictimSearch:
             cached.limits, cached.marks = limits, bounds.marks.copy()
             return
 
-    # What the answers follow from.
+    # Bounds and holdings.
 
     def _synced_bounds(self) -> VictimBounds:
         self._bounds.sync()
         return self._bounds
 
     def _holdings(self, preemptor: Preemptor, row: int | None = None) -> Holdings:
-        """What the candidates for a preemptor hold, on all nodes or on one."""
+        """The holdings of the candidates for a preemptor, on all nodes or on one."""
         tasks, jobs = self._tasks, self._jobs[self._filter_of(preemptor)]
         tasks.sync()
         running_only = preemptor.scope is VictimScope.OTHER_QUEUES
@@ -283,11 +283,11 @@ class VictimSearch:
         own = job.id if not in_other_queues and job.id in self._tasks.job_ids else ""
         return _CandidateFilter(job.queue, in_other_queues, own, preemptor.best_effort_only)
 
-    def _find_jobs(self, wanted: _CandidateFilter) -> Mask:
-        known = self._session.victim_jobs.get()
-        if wanted.in_other_queues:
-            return known.in_other_queues(wanted.queue)
-        jobs = known.in_queue(wanted.queue)
-        if wanted.job_id:
-            jobs[self._tasks.job_ids[wanted.job_id]] = False
+    def _find_jobs(self, candidates: _CandidateFilter) -> Mask:
+        victim_jobs = self._session.victim_jobs.get()
+        if candidates.in_other_queues:
+            return victim_jobs.in_other_queues(candidates.queue)
+        jobs = victim_jobs.in_queue(candidates.queue)
+        if candidates.job_id:
+            jobs[self._tasks.job_ids[candidates.job_id]] = False
         return jobs

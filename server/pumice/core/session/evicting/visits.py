@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 class EvictionVisits:
     """The jobs that one run of an evicting action has to visit.
 
-    Where no eviction can help any job, the action changes nothing, in whatever order it visits the
-    jobs. Then it visits one job of each waiting group, the representative. If the representative
-    gets the same reasons as in the last session, the action skips the rest of the group.
+    If evictions can help no job, the action changes nothing, and the order of visits has no effect.
+    Then it visits one job of each waiting group, the representative. If the representative gets the
+    same reasons as in the last session, the action skips the rest of the group.
     """
 
     def __init__(self, session: Session, author: str) -> None:
         self._session = session
         self._author = author
         actions = session.configuration.actions
-        # This action and those after it have not given their reasons in this session yet.
+        # This action and the actions after it, whose reasons of this session do not exist yet.
         self._coming = frozenset(actions[actions.index(author) :])
         # By the id of its representative.
         self._groups: dict[str, WaitingGroup] = {}
 
     def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
-        """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
+        """The jobs to visit first, by id; ``may_help`` returns whether evictions could help a job."""
         session, unschedulable = self._session, self._session.waiting.unschedulable
         groups = unschedulable_groups(session)
         if not groups:
@@ -51,7 +51,7 @@ class EvictionVisits:
         return session.unsettled_jobs
 
     def changed(self) -> list[Job]:
-        """The jobs to visit after them: those of groups whose reasons have changed."""
+        """The jobs to visit after those: the jobs of groups whose reasons have changed."""
         session, jobs = self._session, []
         for job_id, group in self._groups.items():
             before = session.waiting.unschedulable.waits[job_id].reasons
@@ -66,7 +66,7 @@ class EvictionVisits:
         return [reason for reason in reasons if reason.author == self._author]
 
     def _prepare(self, job: Job) -> None:
-        """Gives a job what a visit of the actions before this one would have left."""
+        """Gives a job the reasons and errors that the actions before this one would have set."""
         to_place, wait = job.to_place, self._session.waiting.unschedulable.waits[job.id]
         assert to_place is not None
         if "allocate" in self._coming:

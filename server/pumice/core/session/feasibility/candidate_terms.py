@@ -1,8 +1,8 @@
-"""The terms of scores that depend on which nodes are candidates.
+"""The terms of scores that depend on the set of candidates.
 
-A candidate's score changes when another one ceases to be a candidate, or when a task is placed
-elsewhere. NumPy evaluates a term for the candidates of one task; the kernel follows it over several
-placements, with the same result to the last bit.
+A candidate's score changes when another node ceases to be a candidate, or when a task is placed on
+another node. NumPy evaluates a term for the candidates of one task; the kernel evaluates it for
+several placements in turn, with exactly the same results.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pumice.core.cache.pods import Counts, PodTally, SmallCounts
 from pumice.core.model.fit import Mask
 from pumice.core.model.integers import natural_log
 
-_FULL = 100
+_MAX_NODE_SCORE = 100
 _SCALED_UP, _SCALED_DOWN, _SPREAD = range(3)
-# The most terms of a task, and constraints of a term, that the kernel takes.
+# The maximum number of terms of a task, and of constraints of a term, that the kernel supports.
 MOST_TERMS, MOST_CONSTRAINTS = 4, 8
 Rows = NDArray[np.intp]
 KernelParts = tuple[Any, ...]
 
 
 class CandidateTerm(Protocol):
-    """What a plugin adds to the scores of candidates, for tasks that have the same term object."""
+    """A part of the scores of candidates; tasks with the same term object have the same scores."""
 
     def evaluate(self, rows: Rows) -> Floats | None:
-        """The scores of the candidates in these rows; None: the same for all of them."""
+        """The scores of the candidates in these rows; None: they are equal."""
 
     @property
     def kernel_parts(self) -> KernelParts | None:
-        """The term as numbers for the kernel; None: the kernel does not know it."""
+        """The term as numbers for the kernel; None: the kernel does not support it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FollowingTerm:
-    """Scores that follow the placements of the session, times a factor; the kernel does not know it."""
+    """A function of the candidates times a factor; the kernel does not support it."""
 
     scores: Callable[[Rows], Floats | None]
     factor: float
@@ -59,11 +59,11 @@ class FollowingTerm:
 
 @dataclass(slots=True, eq=False)
 class ScaledPreference:
-    """A raw number of each node, on a scale whose end is the highest one among the candidates."""
+    """Raw numbers of nodes, scaled so that the highest one of the candidates gets the full score."""
 
     weight: int
     raw: Counts
-    # The highest raw number gets 0 points, and none gets all points.
+    # Whether the scale is reversed: the highest raw number gets 0.
     is_discouraging: bool = False
     _scaled: dict[int, Floats] = field(default_factory=dict)
 
@@ -73,9 +73,9 @@ class ScaledPreference:
             return None
         scores = self._scaled.get(highest)
         if scores is None:
-            points = self.raw * _FULL // highest
-            points = _FULL - points if self.is_discouraging else points
-            scores = self._scaled[highest] = (self.weight * points).astype(float)
+            scaled = self.raw * _MAX_NODE_SCORE // highest
+            scaled = _MAX_NODE_SCORE - scaled if self.is_discouraging else scaled
+            scores = self._scaled[highest] = (self.weight * scaled).astype(float)
         return scores[rows]
 
     @property
@@ -89,10 +89,10 @@ class SpreadPart:
     """One constraint of a spread: matching pods by row, and the values of its topology key."""
 
     column: LabelColumn
-    # Every node is a place of its own.
+    # Whether every node is a domain.
     by_row: bool
     max_skew: int
-    # Matching pods, kept up with placements.
+    # Matching pods, updated with every placement.
     pods: PodTally
     # Nodes whose pods count.
     counting: Mask
@@ -109,7 +109,7 @@ class EvenSpread:
     keyed: Mask
     parts: tuple[SpreadPart, ...]
     _kernel_parts: KernelParts | None = None
-    # The arrays of pods that these have.
+    # The arrays of pods in ``_kernel_parts``.
     _counts: list[SmallCounts] = field(default_factory=list)
 
     def evaluate(self, rows: Rows) -> Floats | None:
@@ -124,7 +124,7 @@ class EvenSpread:
         return self.weight * _scaled(whole.astype(np.int64), scored)
 
     def _raw(self, part: SpreadPart, rows: Rows, scored: Mask) -> Floats:
-        """One constraint's share; 0 for nodes without its key."""
+        """The raw score for one constraint; 0 for nodes without its key."""
         codes = part.column.codes[rows]
         if part.by_row:
             domains, counts = int(scored.sum()), part.pods.counts[rows]
@@ -164,12 +164,13 @@ class EvenSpread:
 
 @lru_cache(maxsize=4)
 def _logarithms(count: int) -> Floats:
-    """By the number of domains: what their pods weigh."""
+    """The weights of pods, by the number of domains."""
     return np.array([natural_log(domains + 2) for domains in range(count)])
 
 
 def _scaled(raw: Counts, scored: Mask) -> Floats:
     lowest, highest = int(raw[scored].min()), int(raw[scored].max())
     if highest <= 0:
-        return np.where(scored, float(_FULL), 0.0)
-    return np.where(scored, _FULL * (highest + lowest - raw) // highest, 0).astype(np.float64)
+        return np.where(scored, float(_MAX_NODE_SCORE), 0.0)
+    scaled = _MAX_NODE_SCORE * (highest + lowest - raw) // highest
+    return np.where(scored, scaled, 0).astype(np.float64)

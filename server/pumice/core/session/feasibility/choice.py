@@ -16,36 +16,34 @@ if TYPE_CHECKING:
 
 
 class NodeChoice:
-    """Scores candidates; among equals the name decides, which is the order of rows."""
+    """Scores candidates; among equals the first row is the best, and rows are in the order of names."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def best(self, task: Task, view: ClassView, candidates: Mask) -> int | None:
-        """The best candidate's row; None when there is none."""
+        """The row of the best candidate; None: there is no candidate."""
         rows = np.flatnonzero(self._session.shard.first(candidates))
         if not len(rows):
             return None
         if len(rows) == 1:
             return int(rows[0])
         totals = self.scores(task, view, rows)
-        named = self._best_by_plugin(task, rows, totals)
-        if named is not None:
-            return named
-        return int(rows[int(np.argmax(totals))])
+        row = self._best_by_plugin(task, rows, totals)
+        return int(rows[int(np.argmax(totals))]) if row is None else row
 
     def scores(self, task: Task, view: ClassView, rows: Rows) -> Scores:
-        """Totals of the candidates: node order first, then batch order, as floats are summed."""
-        order = self._with("task_score", view.order[rows], task, rows)
+        """The total scores of the candidates; as in Volcano, node order and batch order are summed apart."""
+        order = self._add_scores("task_score", view.order[rows], task, rows)
         for function in self._session.chains.flat("node_score"):
             names = self._session.table.names
             order = order + np.array([function(task, names[row]) for row in rows])
-        batch = self._with("task_batch_score", view.batch[rows], task, rows)
+        batch = self._add_scores("task_batch_score", view.batch[rows], task, rows)
         self._session.count("candidates_scored", len(rows))
         return order + batch
 
-    def _with(self, point: str, scores: Scores, task: Task, rows: Rows) -> Scores:
-        """The scores, and those of all plugins of a point."""
+    def _add_scores(self, point: str, scores: Scores, task: Task, rows: Rows) -> Scores:
+        """The sum of the scores and those of all plugins at a point."""
         for function in self._session.chains.flat(point):
             extra: Scores | None = function(task, rows)
             if extra is not None:

@@ -1,4 +1,4 @@
-"""The rules of plugins about one task class, and the results of those that cover all nodes."""
+"""The rules of plugins for one task class, and the results of the rules that cover all nodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Refusals = list[tuple[str, list[Refusal]]]
 
 
 class ClassRules:
-    """The rules of the running session about a class.
+    """The rules of the running session for a class.
 
-    Results at ``class_predicate`` and ``class_score`` are kept over sessions, each as long as the
+    Results at ``class_predicate`` and ``class_score`` stay valid over sessions, each as long as the
     version of its rule stays the same.
     """
 
@@ -35,15 +35,15 @@ class ClassRules:
         self._chains = _NO_CHAINS
         # By point and plugin: the version that the result is valid for, and the result.
         self._kept: dict[tuple[str, str], tuple[Hashable, Any]] = {}
-        # How often a rule at a class point was evaluated.
+        # The number of evaluations of rules at class points.
         self.evaluations = 0
 
     def use(self, chains: Chains) -> None:
-        """A session has begun: its plugins have registered their rules again."""
+        """Uses the rules of a new session."""
         self._chains = chains
 
     def release(self) -> None:
-        """The session has ended: its plugins may be freed."""
+        """Drops the rules of a session that has ended, so that its plugins can be freed."""
         self._chains = _NO_CHAINS
 
     def facet_of(self, point: str, plugin: str) -> Hashable:

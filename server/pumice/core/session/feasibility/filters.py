@@ -33,15 +33,15 @@ class Feasibility:
         # By class: its refusals, and the nodes where evictions could resolve all of them.
         self._resolvable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
         # By class: whether pod limits are its only row predicates.
-        self._pods_only = Memo(self._asks_for_pods_only)
+        self._pods_only = Memo(self._has_pod_limits_only)
 
     def prepare(self, task: Task) -> None:
-        """Notes that the pre-predicates were evaluated for a task, or need not be."""
+        """Records that the pre-predicates were evaluated for a task, or need not be."""
         if task.pod.nominated_node_name:
             self._prepared.add(task.uid)
 
     def why_not_anywhere(self, task: Task) -> str | None:
-        """The pre-predicates: a text when no node can take the task, whatever its state."""
+        """Evaluates the pre-predicates; a text says why no node can take the task."""
         self.prepare(task)
         if self._session.plain.is_class_plain(task.class_):
             return None
@@ -49,9 +49,9 @@ class Feasibility:
         if problem is not None:
             return problem
         for function in self._session.chains.flat("pre_predicate"):
-            answer: str | None = function(task)
-            if answer is not None:
-                return answer
+            refusal: str | None = function(task)
+            if refusal is not None:
+                return refusal
         return None
 
     def allows(self, task: Task, view: ClassView) -> Mask:
@@ -63,16 +63,16 @@ class Feasibility:
         return mask
 
     def is_static(self, task: Task) -> bool:
-        """Whether its predicates depend on nothing but its class and the rows."""
+        """Whether the predicates for a task depend only on its class and the rows."""
         return self._session.plain.is_class_plain(task.class_) or not self._dynamic(task)
 
     def _dynamic(self, task: Task) -> dict[str, list[Refusal]]:
-        """Refusals beyond class and row, by plugin; plugins without any are left out."""
+        """The refusals of task and node predicates, by plugin; without plugins that have none."""
         refusals: dict[str, list[Refusal]] = {}
         for name, function in self._session.chains.named("task_predicate"):
-            answer = function(task)
-            if answer is not None:
-                refusals.setdefault(name, []).extend(answer)
+            found = function(task)
+            if found is not None:
+                refusals.setdefault(name, []).extend(found)
         for name, function in self._session.chains.named("node_predicate"):
             refusals.setdefault(name, []).extend(self._node_by_node(task, function))
         return refusals
@@ -81,24 +81,24 @@ class Feasibility:
         table = self._session.table
         rows: dict[tuple[str, bool], list[int]] = {}
         for row, node in enumerate(table.names):
-            answer = function(task, node)
-            if answer is None:
+            found = function(task, node)
+            if found is None:
                 continue
-            # A bare text is an error of the plugin, which no eviction resolves.
-            key = (str(answer), True)
-            if isinstance(answer, Refusal):
-                key = (answer.reason, answer.unresolvable)
+            # A text is an error of the plugin, which no eviction resolves.
+            key = (str(found), True)
+            if isinstance(found, Refusal):
+                key = (found.reason, found.unresolvable)
             rows.setdefault(key, []).append(row)
         return refusals_by_row(rows, len(table))
 
     def refusals(self, task: Task, view: ClassView) -> list[list[Refusal]]:
-        """All refusals, plugin by plugin, in the order of plugins."""
+        """All refusals by plugin, in the order of plugins."""
         dynamic = self._dynamic(task)
-        everything = NodeRows(self._session.table)
+        all_rows = NodeRows(self._session.table)
         result = []
         static = view.class_refusals()
         for name in self._session.plugin_names:
-            by_row = view.by_numpy.refusals(name, everything)
+            by_row = view.by_numpy.refusals(name, all_rows)
             of_plugin = [*by_row, *static.get(name, ()), *dynamic.get(name, ())]
             if of_plugin:
                 result.append(of_plugin)
@@ -107,11 +107,11 @@ class Feasibility:
     def refused_by(
         self, task: Task, view: ClassView, row: int, *, nominated: bool = False
     ) -> list[Refusal] | str:
-        """Why one node refuses the task, by the first plugin that does; nothing: it does not.
+        """The refusals of one node by the first plugin that refuses it; empty: no plugin does.
 
-        A text is not a refusal but a plugin's error. Of the ``nominated`` node, Volcano asks its
-        filters even where this session has not prepared them for the task. They fail then, and that
-        counts as a refusal that an eviction may resolve.
+        A text is an error of a plugin. For the ``nominated`` node, Volcano calls its filters even if
+        this session has not prepared them for the task. Then they fail, which counts as a refusal
+        that an eviction may resolve.
         """
         prepared = not nominated or task.uid in self._prepared
         pre_predicates = dict(self._session.chains.named("pre_predicate"))
@@ -125,24 +125,24 @@ class Feasibility:
             elif by_task is not None and not refusals:
                 refusals.append(node_refusal(_NOT_PREPARED, unresolvable=False))
             if by_node is not None:
-                answer = by_node(task, self._session.table.names[row])
-                if isinstance(answer, Refusal):
-                    refusals.append(answer)
-                elif answer is not None and not refusals:
-                    return str(answer)
+                found = by_node(task, self._session.table.names[row])
+                if isinstance(found, Refusal):
+                    refusals.append(found)
+                elif found is not None and not refusals:
+                    return str(found)
             if refusals:
                 return refusals
         return []
 
     def is_refused(self, task: Task, view: ClassView, row: int) -> bool:
-        """Whether one node refuses the task, or a plugin cannot tell."""
+        """Whether one node refuses the task, or a plugin returns an error for it."""
         if len(self._predicates) == 1 and self._pods_only[view.class_] and self.is_static(task):
             table = self._session.table
             full = table.allocatable.item(PODS_COLUMN, row) <= table.kube_pods.item(row)
             return full or not view.static_ok.item(row)
         return bool(self.refused_by(task, view, row))
 
-    def _asks_for_pods_only(self, class_: TaskClass) -> bool:
+    def _has_pod_limits_only(self, class_: TaskClass) -> bool:
         """Whether pod limits, which evictions can resolve, are the only row predicates."""
         flat = self._session.chains.flat("row_predicate")
         rules = [rule for rule in flat if concerns(rule, class_)]
@@ -164,23 +164,23 @@ class Feasibility:
         ]
 
     def resolvable_by_eviction(self, task: Task, view: ClassView) -> Mask:
-        """Nodes whose failing predicates an eviction could resolve."""
+        """Nodes without unresolvable refusals."""
         if len(self._predicates) == 1 and self.is_static(task):
             return self._resolvable_of_class(view)
         failed = np.zeros(len(self._session.table), dtype=np.bool_)
         unresolvable = failed.copy()
         for refusals in self.refusals(task, view):
-            here = failed.copy()
+            failed_now = failed.copy()
             for refusal in refusals:
                 if refusal.unresolvable:
                     # Plugins after the first that fails are not called for that node.
                     unresolvable |= refusal.rows & ~failed
-                here |= refusal.rows
-            failed = here
+                failed_now |= refusal.rows
+            failed = failed_now
         return ~unresolvable
 
     def _resolvable_of_class(self, view: ClassView) -> Mask:
-        """The same where one plugin alone filters, and by class and row alone."""
+        """The same if only one plugin filters, and only by class and row."""
         name = self._predicates[0][0]
         known = self._resolvable.get(view.class_.number)
         if known is None or known[0] is not view.static:
@@ -199,32 +199,32 @@ class Feasibility:
         return resolvable
 
     def fit_errors(self, task: Task, view: ClassView, within: Mask | None = None) -> FitErrors:
-        """Why no node takes the task: the first shortage, or else what the predicates say."""
+        """Why no node is feasible: the first insufficient resource of each node, or its refusals."""
         if within is None and self.is_static(task):
             return self.class_errors(task, view)
         return self._fit_errors(task, view, within)
 
     def class_errors(self, task: Task, view: ClassView) -> FitErrors:
-        """The same for any task of a class whose predicates depend on class and row alone."""
+        """The same for any task of a class whose predicates only depend on class and row."""
         return view.fit_errors(lambda: self._fit_errors(task, view, None))
 
     def _fit_errors(self, task: Task, view: ClassView, within: Mask | None) -> FitErrors:
         table = self._session.table
         counts: dict[str, int] = {}
-        asked = np.ones(len(table), dtype=np.bool_) if within is None else within
+        nodes = np.ones(len(table), dtype=np.bool_) if within is None else within
         short = _first_short(table, view)
         outside = self._session.shard.refused
         if outside is not None:
-            # Volcano asks whether a node is in the shard before it looks at resources.
+            # Volcano checks the shard before resources.
             short = np.where(outside, -1, short)
         for position, count in zip(
-            *np.unique(short[asked & (short >= 0)], return_counts=True), strict=True
+            *np.unique(short[nodes & (short >= 0)], return_counts=True), strict=True
         ):
-            counts[self._shortage(view.need_names[position])] = int(count)
-        unresolvable = self._count_refusals(task, view, asked & (short < 0), counts)
-        return FitErrors(int(asked.sum()), tuple(counts.items()), unresolvable)
+            counts[self._insufficient(view.need_names[position])] = int(count)
+        unresolvable = self._count_refusals(task, view, nodes & (short < 0), counts)
+        return FitErrors(int(nodes.sum()), tuple(counts.items()), unresolvable)
 
-    def _shortage(self, resource: str) -> str:
+    def _insufficient(self, resource: str) -> str:
         text = f"Insufficient {resource}"
         if not len(self._session.cache.devices.classes) or resource in self._session.table.columns:
             return text
@@ -232,39 +232,39 @@ class Feasibility:
         return f"{text}: no node has devices of class {class_}" if class_ else text
 
     def predicate_errors(self, task: Task, view: ClassView) -> FitErrors:
-        """Why the predicates pass on no node, whatever resources the nodes have."""
+        """Why the predicates pass on no node; resources are not checked."""
         counts: dict[str, int] = {}
-        asked = np.ones(len(self._session.table), dtype=np.bool_)
-        unresolvable = self._count_refusals(task, view, asked, counts)
-        return FitErrors(len(asked), tuple(counts.items()), unresolvable)
+        nodes = np.ones(len(self._session.table), dtype=np.bool_)
+        unresolvable = self._count_refusals(task, view, nodes, counts)
+        return FitErrors(len(nodes), tuple(counts.items()), unresolvable)
 
     def _count_refusals(
-        self, task: Task, view: ClassView, asked: Mask, counts: dict[str, int]
+        self, task: Task, view: ClassView, nodes: Mask, counts: dict[str, int]
     ) -> Mask | None:
         """Counts reasons as if the nodes were checked one after the other.
 
-        A node gives no further reason after an unresolvable one, and plugins after the first that
-        refuses are not called for it.
+        A node has no further reason after an unresolvable one, and plugins after the first one that
+        refuses it are not called.
         """
-        unresolvable = np.zeros(len(asked), dtype=np.bool_)
-        left = asked.copy()
+        unresolvable = np.zeros(len(nodes), dtype=np.bool_)
+        remaining = nodes.copy()
         for refusals in self.refusals(task, view):
-            asking = left.copy()
+            of_plugin = remaining.copy()
             for refusal in refusals:
-                rows = refusal.rows & asking
+                rows = refusal.rows & of_plugin
                 number = int(rows.sum())
                 if not number:
                     continue
                 counts[refusal.reason] = counts.get(refusal.reason, 0) + number
-                left &= ~rows
+                remaining &= ~rows
                 if refusal.unresolvable:
                     unresolvable |= rows
-                    asking &= ~rows
+                    of_plugin &= ~rows
         return unresolvable if unresolvable.any() else None
 
 
 def _first_short(table: NodeTable, view: ClassView) -> NDArray[np.intp]:
-    """By row, which need comes first that even the future does not meet; -1: none."""
+    """By row, the index of the first need that even future resources do not satisfy; -1: none."""
     result = np.full(len(table), -1, dtype=np.intp)
     for position, (column, need) in enumerate(view.needs):
         short = (table.future[column] < need) & (result < 0)

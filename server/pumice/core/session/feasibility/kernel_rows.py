@@ -1,7 +1,7 @@
 """Feasibility and scores of rows for one class, computed by the compiled kernel.
 
 The kernel runs a program, which is made from the terms of the class. States that plugins keep about
-nodes limit how many tasks a row takes; the program reads these limits from arrays.
+nodes limit the number of tasks of a row; the program reads these limits from arrays.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _IDLE, _USED, _RELEASING, _FUTURE, _KUBE_USED, _KUBE_COUNTED = range(6)
 _ALLOCATABLE, _KUBE_ALLOCATABLE = range(2)
 _NONE = -1
 Terms = dict[str, KernelTerm]
-# Column of the table and amount of all that a node must have.
+# Column of the table and amount of each resource that a node must have.
 Needs = list[tuple[int, float]]
 
 
 class KernelRows:
-    """The program of one class; it writes to the arrays that it was made with."""
+    """The program of one class; it writes to the arrays of its view."""
 
     __slots__ = ("_arrays", "_limits", "_needs", "_program", "_rules", "_table", "_terms")
 
@@ -52,7 +52,7 @@ class KernelRows:
         terms: Terms,
         arrays: tuple[Mask, Floats, RowState],
     ) -> None:
-        """The arrays: which rows pass the class predicates, the class scores, and the results."""
+        """``arrays`` are the rows that pass the class predicates, the class scores, and the results."""
         self._rules, self._table = rules, table
         self._needs, self._terms, self._arrays = needs, terms, arrays
         self._limits = _RowLimits(rules, len(table)) if _limits_of(rules) else None
@@ -82,12 +82,12 @@ class KernelRows:
         return not _limits_of(self._rules) if self._limits is None else self._limits.is_valid
 
     def renew_states(self) -> None:
-        """Another session has begun or ended, so that other states limit the rows."""
+        """Uses other states, after a session has begun or ended."""
         if self._limits is not None:
             self._limits.renew_states()
 
     def follow(self, since: int) -> int:
-        """Computes the rows that the table has changed since then, and returns their number."""
+        """Computes the rows that have changed since a state of the table, and returns their number."""
         assert kernel.rows is not None
         if self._limits is not None and not self._limits.fill(self._table.touched_since(since)):
             self._compile()
@@ -95,14 +95,14 @@ class KernelRows:
         return computed
 
     def forget(self) -> None:
-        """To be called when other code has written to the results."""
+        """Invalidates what the kernel knows; called after other code has written to the results."""
         assert kernel.rows is not None
         kernel.rows.forget(self._program)
 
     def best_rows(
         self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...]
     ) -> tuple[list[int], int]:
-        """The best rows for so many tasks one after the other, and how many rows were computed."""
+        """The best rows for ``count`` tasks one after the other, and the number of computed rows."""
         assert kernel.rows is not None
         if count > 1 and self._limits is not None and not self._limits.deepen(count):
             self._compile()
@@ -114,7 +114,7 @@ class KernelRows:
 def terms_of(rules: ClassRules) -> Terms | None:
     """The term of every row point that has one; None: the kernel does not support one of them.
 
-    State rules count by their limits and steps instead.
+    State rules have no terms: the kernel reads their limits and steps.
     """
     terms: Terms = {}
     if _steps_of(rules) and not _limits_of(rules):
@@ -135,7 +135,7 @@ def terms_of(rules: ClassRules) -> Terms | None:
 
 
 def _limits_of(rules: ClassRules) -> list[StateRule[Any]]:
-    """The rules whose states limit how many tasks of the class a row takes."""
+    """The rules whose states limit the number of tasks of a row."""
     return _state_rules(rules, "row_predicate")
 
 
@@ -146,13 +146,13 @@ def _steps_of(rules: ClassRules) -> StateRule[Any] | None:
 
 def _state_rules(rules: ClassRules, point: str) -> list[StateRule[Any]]:
     """The state rules at a point that the kernel supports."""
-    here = rules.at(point)
+    at_point = rules.at(point)
     return [
         rule
-        for place, (name, rule) in enumerate(here)
+        for index, (name, rule) in enumerate(at_point)
         if isinstance(rule, StateRule) and rules.facet_of(point, name) is None
         # Scores are added in the order of plugins, and the kernel adds these last.
-        if point == "row_predicate" or place == len(here) - 1
+        if point == "row_predicate" or index == len(at_point) - 1
     ]
 
 
@@ -162,8 +162,8 @@ def _write(table: NodeTable, needs: Needs, terms: Terms) -> tuple[list[int], lis
     pods, pack = terms.get("row_predicate"), terms.get("row_score")
     scores = terms.get("row_batch_score")
     parts = [
-        (_USED * width + column, column, asked, weight)
-        for name, asked, weight in (pack.parts if isinstance(pack, Fullness) else ())
+        (_USED * width + column, column, request, weight)
+        for name, request, weight in (pack.parts if isinstance(pack, Fullness) else ())
         if weight and (column := table.column_of(name)) is not None
     ]
     plan = [
@@ -177,7 +177,7 @@ def _write(table: NodeTable, needs: Needs, terms: Terms) -> tuple[list[int], lis
         _KUBE_COUNTED * width + 1,
         _KUBE_USED * width + CPU_COLUMN,
         _KUBE_USED * width + MEMORY_COLUMN,
-        *_card_parts(table, scores),
+        *_gpu_parts(table, scores),
         len(parts),
         *(_IDLE * width + column for column, _ in needs),
         *(_FUTURE * width + column for column, _ in needs),
@@ -195,11 +195,11 @@ def _write(table: NodeTable, needs: Needs, terms: Terms) -> tuple[list[int], lis
     return plan, numbers
 
 
-def _card_parts(table: NodeTable, scores: KernelTerm | None) -> tuple[int, int]:
-    """Where a third resource that counts for balance is offered and used; none: below zero."""
+def _gpu_parts(table: NodeTable, scores: KernelTerm | None) -> tuple[int, int]:
+    """The rows of allocatable and used GPUs in the arrays; below zero: GPUs are not in the score."""
     column = None
-    if isinstance(scores, AmountScore) and scores.card:
-        column = table.column_of(scores.card)
+    if isinstance(scores, AmountScore) and scores.gpu:
+        column = table.column_of(scores.gpu)
     if column is None:
         return (_NONE, _NONE)
     width = len(table.columns)
@@ -209,18 +209,18 @@ def _card_parts(table: NodeTable, scores: KernelTerm | None) -> tuple[int, int]:
 def _score_numbers(scores: KernelTerm | None) -> tuple[float, ...]:
     if not isinstance(scores, AmountScore):
         return (0.0,) * 8
-    asked = (scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory)
+    request = (scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory)
     balanced = scores.balanced if scores.has_balance else 0.0
-    return (*asked, scores.cards, scores.least, scores.most, balanced)
+    return (*request, scores.gpus, scores.least, scores.most, balanced)
 
 
-# Tasks are counted up to a multiple of this.
+# The number of tasks of a row is computed up to a multiple of this.
 _FIRST_DEPTH = 4
 _FIRST_STEPS = 256
 _UNKNOWN = -1.0
-# With more steps than this, those that no row has are forgotten before the next session.
-_MOST_STEPS = 65_536
-# Limits and places by row, and the scores that the places point to; empty where nothing limits a class.
+# With more steps than this, the steps are computed again for the next session.
+_MAX_STEPS = 65_536
+# Limits and offsets by row, and the scores at the offsets; empty if no state limits the class.
 _Limits = tuple[Floats, NDArray[np.int64], Floats]
 _NO_LIMITS: _Limits = (np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
 
@@ -252,8 +252,8 @@ class _RowLimits:
     """A limit by row, and scores by the number of tasks, in arrays that the kernel reads."""
 
     __slots__ = (
-        *("_depth", "_known", "_limits", "_most"),
-        *("_places", "_rules", "_scores", "_starts_over", "_steps", "_used"),
+        *("_depth", "_limits", "_most", "_offset_of", "_offsets"),
+        *("_rules", "_scores", "_starts_over", "_steps", "_used"),
     )
 
     def __init__(self, rules: ClassRules, rows: int) -> None:
@@ -261,39 +261,39 @@ class _RowLimits:
         self._depth = _FIRST_DEPTH
         self._limits: list[_ByState] = []
         self._scores: _ByState | None = None
-        # Where the steps begin, by their scores, and how much of the array is used.
-        self._known: dict[tuple[float, ...], int] = {}
+        # The offsets of steps by their scores, and the used length of the array.
+        self._offset_of: dict[tuple[float, ...], int] = {}
         self._used = 0
         self._starts_over = False
         self.renew_states()
         has_steps = self._scores is not None
         self._most: Floats = np.zeros(rows)
-        self._places: NDArray[np.int64] = np.zeros(rows if has_steps else 0, dtype=np.int64)
+        self._offsets: NDArray[np.int64] = np.zeros(rows if has_steps else 0, dtype=np.int64)
         self._steps: Floats = np.zeros(_FIRST_STEPS if has_steps else 0)
 
     def renew_states(self) -> None:
-        """Uses the states of the rules as they are now."""
+        """Uses the current states of the rules."""
         self._limits = [_ByState(rule) for rule in _limits_of(self._rules)]
         steps = _steps_of(self._rules)
         self._scores = None if steps is None else _ByState(steps)
-        self._starts_over = self._starts_over or self._used > _MOST_STEPS
+        self._starts_over = self._starts_over or self._used > _MAX_STEPS
 
     @property
     def arrays(self) -> _Limits:
-        return (self._most, self._places, self._steps)
+        return (self._most, self._offsets, self._steps)
 
     @property
     def is_valid(self) -> bool:
-        """Whether there are rules exactly where there were some."""
+        """Whether there are still limits, and steps if there were some before."""
         return bool(self._limits) and (self._scores is not None) == bool(len(self._steps))
 
     def fill(self, rows: NDArray[np.intp]) -> bool:
-        """Fills in some rows; False: the arrays were replaced by larger ones."""
+        """Computes some rows; False: the arrays were replaced by larger ones."""
         if not len(rows):
             return True
         if self._starts_over:
             self._starts_over, self._used = False, 0
-            self._known.clear()
+            self._offset_of.clear()
             rows = np.arange(len(self._most))
         # In place: the kernel's program reads the array.
         limits = [limit.of(rows, self._limit_by(limit.rule)) for limit in self._limits]
@@ -301,30 +301,31 @@ class _RowLimits:
         if self._scores is None:
             return True
         before = self._steps
-        self._places[rows] = self._scores.of(rows, self._place_by(self._scores.rule))
+        self._offsets[rows] = self._scores.of(rows, self._offset_by(self._scores.rule))
         return self._steps is before
 
     def _limit_by(self, rule: StateRule[Any]) -> Callable[[int], float]:
         class_, depth = self._rules.class_, self._depth
         return lambda number: float(len(rule.steps(class_, number, depth)))
 
-    def _place_by(self, rule: StateRule[Any]) -> Callable[[int], float]:
+    def _offset_by(self, rule: StateRule[Any]) -> Callable[[int], float]:
         class_, depth = self._rules.class_, self._depth
-        return lambda number: float(self._place_of(rule.steps(class_, number, depth)))
+        return lambda number: float(self._store_steps(rule.steps(class_, number, depth)))
 
-    def _place_of(self, scores: tuple[float, ...]) -> int:
-        place = self._known.get(scores)
-        if place is None:
-            place = self._known[scores] = self._used
+    def _store_steps(self, scores: tuple[float, ...]) -> int:
+        """Stores steps, if they are new, and returns their offset."""
+        offset = self._offset_of.get(scores)
+        if offset is None:
+            offset = self._offset_of[scores] = self._used
             self._used += len(scores)
             if self._used > len(self._steps):
                 more = np.zeros(max(self._used, len(self._steps)))
                 self._steps = np.concatenate((self._steps, more))
-            self._steps[place : self._used] = scores
-        return place
+            self._steps[offset : self._used] = scores
+        return offset
 
     def deepen(self, count: int) -> bool:
-        """Counts so many tasks at least; False: the arrays were replaced by larger ones."""
+        """Computes limits up to ``count`` at least; False: the arrays were replaced by larger ones."""
         if count <= self._depth:
             return True
         self._depth = -(-count // _FIRST_DEPTH) * _FIRST_DEPTH

@@ -1,4 +1,4 @@
-"""The measured usage of nodes, as adapters bring it."""
+"""The measured usage of nodes, as adapters report it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pumice.core.model.fit import Mask
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-# The name under which adapters report usage, by node: percent of cpu and memory, and the Unix time
-# in seconds at which they were measured.
+# The name of the data that adapters report by node: percent of cpu and memory, and the Unix time of
+# the measurement in seconds.
 USAGE = "usage"
 # Older measurements are ignored.
 MAX_AGE_SECONDS = 300
 _NS = 10**9
-# Seconds as floats are less exact than this.
+# The inaccuracy of seconds as floats is smaller.
 _MARGIN_NS = 10**6
 
 
 class NodeUsage:
-    """Percent of cpu and memory in use, by row, and which of them are fresh."""
+    """Percent of cpu and memory in use by row, and whether the measurement is recent."""
 
     def __init__(self, session: Session) -> None:
         self._data = session.data(USAGE)
@@ -36,11 +36,11 @@ class NodeUsage:
         self.cpu: Floats = np.nan_to_num(rows[0])
         self.memory: Floats = np.nan_to_num(rows[1])
         self.known: Mask = ~np.isnan(self.times)
-        # A comparison with a time that is unknown is false.
+        # A comparison with an unknown time, which is NaN, is false.
         self.fresh: Mask = self._now - self.times <= MAX_AGE_SECONDS
 
     def version(self) -> Hashable:
-        """A value that differs when other measurements count."""
+        """A value that differs when measurements change or become too old."""
         return (self._data.version, self._layout, self.fresh.tobytes())
 
     def first_expiry_ns(self) -> int | None:

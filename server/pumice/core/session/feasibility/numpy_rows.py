@@ -1,6 +1,6 @@
 """Feasibility and scores of rows for one class, computed with NumPy.
 
-The kernel computes the same where it knows all row hooks of the class.
+The kernel computes the same if it supports all row hooks of the class.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from pumice.core.session.policies import RowTerms, StateRule
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
 
-# Where more than one row in this number was touched, all rows are computed.
+# If more than one in this number of rows has changed, all rows are computed.
 _REFRESH_ALL_ABOVE = 2
-# Up to this many touched rows are looked up among known results. The second number limits how many
-# results are kept.
+# Up to this many changed rows are looked up among known results; and the maximum number of results.
 _FEW_ROWS = 4
-_MOST_KNOWN = 1_000
+_MAX_KNOWN = 1_000
 # About this many rows are computed at a time.
 _ROWS_AT_ONCE = 32
 _NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
@@ -40,7 +39,7 @@ class NumpyRows:
         self._view = view
 
     def follow(self, since: int) -> None:
-        """Refreshes the rows that changed since the table stood there."""
+        """Computes the rows that have changed since a state of the table."""
         table = self._view.table
         rows = table.touched_since(since)
         if len(rows) * _REFRESH_ALL_ABOVE > len(table):
@@ -52,7 +51,7 @@ class NumpyRows:
             self.refresh(rows)
 
     def _refresh_row(self, row: int) -> None:
-        """Refreshes a row from the known result of an equal row, if there is one."""
+        """Computes a row, or copies the known result of an equal row."""
         view, table = self._view, self._view.table
         states = self._states(row)
         if states is None:
@@ -71,7 +70,7 @@ class NumpyRows:
                 part[row] = value
             return
         self.refresh(np.array([row], dtype=np.intp))
-        if len(view.known_rows) < _MOST_KNOWN:
+        if len(view.known_rows) < _MAX_KNOWN:
             view.known_rows[key] = tuple(part[row].item() for part in view.outputs)
 
     def _states(self, row: int) -> list[int] | None:
@@ -133,24 +132,24 @@ class NumpyRows:
         return []
 
     def best_rows(self, within: Mask | None, count: int) -> list[int]:
-        """The best row with idle resources for each of so many tasks of the class, placed in turn.
+        """The best row with idle resources for each of ``count`` tasks of the class, placed in turn.
 
-        Fewer rows where idle resources run out. A placement changes nothing but its own row. So the
-        best rows are found once, the score of each row after one, two … more tasks is computed for
-        all of them together, and a heap merges these scores.
+        There are fewer rows if idle resources run out. A placement changes only its own row. So the
+        best rows are found once, the scores of these rows with 1, 2 … further tasks are computed
+        together, and a heap merges these scores.
         """
         return _Levels(self._view, within, count).take(count)
 
 
 class _Levels:
-    """The scores of the best rows with one, two … more tasks on them."""
+    """The scores of the best rows with 1, 2 … further tasks on them."""
 
     def __init__(self, view: ClassView, within: Mask | None, count: int) -> None:
         self._table = view.table
         self._view = view
         totals = view.total if within is None else np.where(within, view.total, NEVER)
         self._rows = _top(totals, count)
-        # By row, then by the number of tasks; filled in ahead of need.
+        # By row, then by the number of further tasks; computed in chunks.
         self._levels: list[list[float]] = [[value] for value in totals[self._rows].tolist()]
         self._heap = [(-level[0], slot, 0) for slot, level in enumerate(self._levels)]
         heapify(self._heap)
@@ -170,15 +169,15 @@ class _Levels:
         _, slot, level = self._heap[0]
         values = self._levels[slot]
         if level + 1 >= len(values):
-            self._look_further(level + 1)
+            self._compute_levels(level + 1)
         value = values[level + 1]
         if value == NEVER:
             heappop(self._heap)
         else:
             heapreplace(self._heap, (-value, slot, level + 1))
 
-    def _look_further(self, level: int) -> None:
-        """Computes the next levels of all rows whose levels end here, all at once."""
+    def _compute_levels(self, level: int) -> None:
+        """Computes the next levels of all rows whose levels end here."""
         slots = [
             slot
             for slot, values in enumerate(self._levels)
@@ -194,7 +193,7 @@ class _Levels:
 
 
 def _top(totals: Floats, count: int) -> NDArray[np.intp]:
-    """The ``count`` best rows in the order of rows; of equals at the edge the first ones."""
+    """The ``count`` best rows in the order of rows; of rows with the last score, the first ones."""
     if count == 1:
         return np.array([int(np.argmax(totals))], dtype=np.intp) if len(totals) else _NO_ROWS
     if count >= len(totals):

@@ -1,7 +1,7 @@
-"""Which tasks are plain: their class and the rows of nodes alone decide where they can go.
+"""Which tasks are plain: their feasible nodes and scores depend only on their class and the rows.
 
-A task is *filtered by class* where no task predicate concerns it, and *scored by class* where no
-task score does. A plain task is both.
+A task is *filtered by class* if no task predicate concerns it, and *scored by class* if no task score
+does. A plain task is both.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ _NO_TERMS: tuple[CandidateTerm, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class _ClassTests:
-    """What has to be tested about the tasks of one class in this session.
+    """The tests for the tasks of one class in this session.
 
-    A field is None where every task of the class fails.
+    A field is None if every task of the class fails.
     """
 
-    # Each test returns how many of the first tasks are filtered by class.
+    # Each test returns the number of first tasks that are filtered by class.
     filters: list[Callable[[Sequence[Task]], int]] | None
     # Whether tasks that pass these tests also pass the pre-predicates.
     covers_pre_predicates: bool
-    # What a task must pass to be scored by class.
+    # The tests that a task passes if it is scored by class.
     scores: list[_Test] | None
     # Whether all tasks are filtered by class and pass the pre-predicates, and whether all are plain.
     is_filtered: bool
     is_plain: bool
-    # The scores of candidates that are terms, and what a task that is filtered by class must pass
-    # so that it has no other scores.
+    # The rules with terms, and the tests that a task that is filtered by class passes if it has no
+    # other scores.
     term_rules: list[CandidateTerms]
     terms: list[_Test] | None
 
 
 class PlainTasks:
-    """Tests tasks in one session; plugins are asked about a class once."""
+    """Tests tasks in one session; plugins are called once for each class."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -66,7 +66,7 @@ class PlainTasks:
         return self._classes[class_].is_filtered
 
     def is_filtered_by_class(self, task: Task) -> bool:
-        """Whether the view of its class says where the task can go, and the pre-predicates pass."""
+        """Whether the task is filtered by class and passes the pre-predicates."""
         if self._classes[task.class_].is_filtered:
             return True
         return not task.pod.nominated_node_name and len(self.filtered_first([task])) == 1
@@ -123,7 +123,7 @@ class PlainTasks:
         return self.terms_of(first)
 
     def why_not_bindable(self, spec: PodSpec) -> str | None:
-        """What a bind of such a pod needs and no plugin provides; None: nothing."""
+        """Why no plugin can prepare the bind of such a pod; None: nothing is missing."""
         if self._session.allocates_claims:
             return None
         claims = spec.resource_claims or self._session.cache.devices.extended.of(spec.requests)
@@ -137,7 +137,7 @@ class PlainTasks:
             if isinstance(rule, CandidateTerms)
         }
         rules: dict[str, _Rule] = {**term_rules, **self._session.hooks.is_plain}
-        # By plugin: whether all tasks of the class are plain; None: each has to be tested.
+        # By plugin: whether all tasks of the class are plain; None: each task is tested.
         plain: dict[str, bool | None] = {
             name: rule.of_class(class_) if isinstance(rule, PlainRule | CandidateTerms) else None
             for name, rule in rules.items()
@@ -178,7 +178,7 @@ class PlainTasks:
         points: tuple[str, ...],
         without: Collection[str] = (),
     ) -> list[str] | None:
-        """The plugins of the points that have to test each task; None: one concerns all tasks."""
+        """The plugins at these points that test each task; None: a plugin concerns all tasks."""
         chains = self._session.chains
         if any(chains.flat(point) for point in by_node):
             return None

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class SessionPods:
-    """Answers for one session; made when it opens, as some answers are frozen there."""
+    """Lookups in one session; made when the session opens, because some results stay those of then."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._index = session.cache.pods
         self._index.settle()
-        # Rows that had pods with (required anti-)affinity when the session opened; None: no row.
-        # Kubernetes lists these nodes once, and Volcano keeps the list for the whole session.
+        # Rows that had pods with affinity, and with required anti-affinity, when the session opened;
+        # None: no row. Volcano uses these lists of nodes for the whole session.
         self.had_affinity = _where(self._index.affinity_pods > 0)
         self.had_anti_affinity = _where(self._index.anti_affinity_pods > 0)
         # Whether no required anti-affinity term, or no preferred term, of a pod on a node selects
@@ -35,12 +35,12 @@ class SessionPods:
     def tally(
         self, namespaces: frozenset[str] | None, selector: LabelSelector, *, alive: bool
     ) -> PodTally:
-        """Pods by row that a selector selects, kept up with every placement."""
+        """Pods by row that a selector selects, updated with every placement."""
         question = PodQuestion(namespaces, selector, alive)
         return self._index.tally(question, self._session.moves.is_in_kube_view)
 
     def selects_none(self, selector: LabelSelector) -> bool:
-        """Whether surely no pod on a node is selected."""
+        """Whether it is certain that no pod on a node is selected."""
         return self._index.selects_none(selector, self._session.moves.is_in_kube_view)
 
     def counted_by(self, constraint: SpreadConstraint, namespace: str) -> PodTally | None:
@@ -51,9 +51,9 @@ class SessionPods:
         return self.tally(frozenset((namespace,)), selector, alive=True)
 
     def matching_all(self, owner: str, terms: Iterable[PodAffinityTerm]) -> PodTally | None:
-        """Pods that match all terms of an incoming pod; None where there can be none.
+        """Pods that match all terms of an incoming pod; None: there can be none.
 
-        The owner is the incoming pod's namespace.
+        ``owner`` is the namespace of the incoming pod.
         """
         selectors: list[LabelSelector] = []
         spaces: list[frozenset[str]] = []
@@ -69,7 +69,7 @@ class SessionPods:
         return self.tally(namespaces, LabelSelector(requirements), alive=False)
 
     def namespaces_of(self, owner: str, term: PodAffinityTerm) -> frozenset[str] | None:
-        """The namespaces of a term of an incoming pod; None for all."""
+        """The namespaces of a term of an incoming pod; None: all namespaces."""
         selector = term.namespace_selector
         if selector is None:
             return frozenset(term.namespaces or (owner,))
@@ -79,7 +79,7 @@ class SessionPods:
         return frozenset((*term.namespaces, *selected))
 
     def matches_own_affinity(self, task: Task) -> bool:
-        """Whether a pod matches all its own terms of required affinity."""
+        """Whether a pod matches all of its own required affinity terms."""
         pod = task.pod
         for term in task.class_.spec.required_affinity:
             namespaces = self.namespaces_of(pod.namespace, term)

@@ -1,4 +1,4 @@
-"""Some rows of the node table, as filters and scorers see them."""
+"""Rows of the node table for predicates and scores, and their results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NEVER = -np.inf
 
 
 class NodeRows:
-    """The amounts of chosen nodes: arrays of shape (resources, chosen), gathered when asked for.
+    """The amounts of chosen nodes: arrays of shape (resources, chosen), copied when first read.
 
-    With nothing chosen these are all the nodes, without a copy. ``ahead`` says, row by row, how
-    many more tasks of a class count as placed there.
+    Without a choice these are all nodes, without a copy. ``ahead`` is the number of further tasks of
+    a class that count as placed on each row.
     """
 
     __slots__ = ("_amounts", "_class", "_offered", "_table", "ahead", "index")
@@ -34,7 +34,7 @@ class NodeRows:
         self._class = class_
         # The chosen rows; None: all.
         self.index = index
-        # By row, how many more tasks count as placed there; None: none on any row.
+        # By row, the number of further tasks that count as placed there; None: none.
         self.ahead = ahead
         self._amounts: Floats | None = table.amounts if index is None else None
         self._offered: Floats | None = table.offered if index is None else None
@@ -50,7 +50,7 @@ class NodeRows:
         return self._table.columns
 
     def _part(self, number: int) -> Floats:
-        """One part of the table's amounts, as it is or would be."""
+        """One part of the table's amounts, with the tasks of ``ahead``."""
         amounts = self._amounts
         if amounts is None:
             assert self.index is not None
@@ -98,7 +98,7 @@ class NodeRows:
 
     @property
     def kube_non_zero(self) -> Floats:
-        """By row: cpu and memory, where a container that asks for none counts a default."""
+        """By row: requested cpu and memory, with defaults for containers that request none."""
         return self._part(5)[:2]
 
     @property
@@ -112,10 +112,10 @@ class RowState(NamedTuple):
 
     fits_idle: Mask
     fits_future: Mask
-    # Whether the predicates pass that depend on class and row alone.
+    # Whether the class and row predicates pass.
     open: Mask
-    # Scores that are summed in the order of nodes, and in the order of batches.
+    # The sums of Volcano's node order scores, and of its batch node order scores.
     order: Floats
     batch: Floats
-    # The score of a row for an allocation now; minus infinity where it is not feasible.
+    # The total score for an allocation on idle resources; minus infinity if it is not feasible.
     total: Floats

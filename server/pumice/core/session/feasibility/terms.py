@@ -1,6 +1,6 @@
 """The terms of row hooks that the kernel supports.
 
-NumPy evaluates each term too, with the same result to the last bit.
+NumPy evaluates each term too, with exactly the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pumice.core.session.feasibility.rows import NodeRows
 
 @dataclass(frozen=True, slots=True)
 class PodLimit:
-    """A row predicate: no more pods than the node allows; evictions can resolve it."""
+    """A row predicate: the number of pods on a node has a limit, which evictions can resolve."""
 
     reason: str
 
@@ -29,11 +29,11 @@ class PodLimit:
 
 @dataclass(frozen=True, slots=True)
 class Fullness:
-    """A row score: how full the node would be, 0 where it would be more than full."""
+    """A row score: the weighted mean of the used fractions; 0 where a resource is insufficient."""
 
-    # Resource, what the class asks of it, and its weight.
+    # Resource, request, and weight.
     parts: tuple[tuple[str, float, float], ...]
-    # The divisor of the weighted sum, which counts where it is above zero; and the factor of the result.
+    # The divisor of the weighted sum, which is used if it is above zero; and the factor of the result.
     divisor: float
     factor: float
 
@@ -45,62 +45,62 @@ class Fullness:
 def mean_use(
     rows: NodeRows, parts: Iterable[tuple[str, float, float, bool]], divisor: float, factor: float
 ) -> Floats:
-    """The weighted mean of what would be in use of each resource, or of what would be free.
+    """The weighted mean of the used fraction, or of the free fraction, of each resource.
 
-    Each part has the resource, what is asked of it, its weight, and whether the free part counts.
-    The result is 0 where the node would be more than full.
+    Each part has the resource, the request, the weight, and whether the free fraction is used. The
+    result is 0 where a resource is insufficient.
     """
     total = np.zeros(len(rows))
     fits = np.ones(len(rows), dtype=np.bool_)
-    # Pipelined tasks are not in use yet: such a node looks emptier than it will be.
+    # As in Volcano, pipelined tasks are not in the used amounts.
     used, allocatable = rows.used, rows.allocatable
-    for name, asked, weight, by_free in parts:
+    for name, request, weight, by_free in parts:
         column = rows.column(name)
         if not weight or column is None:
             continue
         capacity = allocatable[column]
         exists = capacity != 0
-        then = used[column] + asked
-        fits &= ~exists | (then <= capacity)
-        counted = capacity - then if by_free else then
+        future = used[column] + request
+        fits &= ~exists | (future <= capacity)
+        counted = capacity - future if by_free else future
         total = total + np.divide(counted * weight, capacity, out=np.zeros(len(rows)), where=exists)
     if divisor > 0:
         total = total / divisor
     return np.where(fits, total * factor, 0.0)
 
 
-_FULL = 100.0
-# Up to here amount * 100 is a whole number in floats, and the floor of a quotient is exact.
+_MAX_NODE_SCORE = 100.0
+# Below this, amount * 100 is exact in floats, and so is the floor of a quotient.
 _EXACT_BELOW = 2.0**46
 
 
 @dataclass(frozen=True, slots=True)
 class AmountScore:
-    """A batch row score: least, most and balanced allocation over Kubernetes' view of the nodes.
+    """A batch row score: Kubernetes' least, most and balanced allocation.
 
-    A node counts those of cpu, memory and cards that it has.
+    Of cpu, memory and GPUs, a node is scored by those that it has.
     """
 
     least: float
     most: float
     balanced: float
-    # What the class asks for, by the defaults for scores and as it is.
+    # The request of the class, with Kubernetes' defaults for scores and without.
     non_zero_milli_cpu: float
     non_zero_memory: float
     milli_cpu: float
     memory: float
-    # A third resource that counts for balance; empty: none.
-    card: str = ""
-    cards: float = 0.0
+    # The GPU resource in the balanced allocation, and its request; empty: none.
+    gpu: str = ""
+    gpus: float = 0.0
 
     @property
     def has_balance(self) -> bool:
-        """Whether the class asks for something that could be out of balance."""
-        return bool(self.balanced) and (self.milli_cpu > 0 or self.memory > 0 or self.cards > 0)
+        """Whether the balanced allocation has a weight, and the class requests something."""
+        return bool(self.balanced) and (self.milli_cpu > 0 or self.memory > 0 or self.gpus > 0)
 
     def evaluate(self, rows: NodeRows) -> Floats:
         capacity = rows.kube_allocatable[:2]
-        # Floats have all that is computed here exactly, for nodes with cpu and memory.
+        # For nodes with cpu and memory, the computations with floats are exact.
         is_usual = bool(((capacity > 0) & (capacity < _EXACT_BELOW)).all())
         total: Floats = np.zeros(len(rows))
         if self.least or self.most:
@@ -116,24 +116,27 @@ class AmountScore:
         return total
 
     def _balance(self, rows: NodeRows, *, is_usual: bool) -> Floats:
-        column = rows.column(self.card) if self.card else None
+        column = rows.column(self.gpu) if self.gpu else None
         used, capacity = rows.kube_requested[:2], rows.kube_allocatable[:2]
-        asked, evenness = [[self.milli_cpu], [self.memory]], _evenness
+        request, balance = [[self.milli_cpu], [self.memory]], _balance_of
         if column is not None:
             columns = [0, 1, column]
             used, capacity = rows.kube_requested[columns], rows.kube_allocatable[columns]
-            asked.append([self.cards])
+            request.append([self.gpus])
         elif is_usual:
-            evenness = _evenness_of_two
-        with_task, without = evenness(used + np.array(asked), capacity), evenness(used, capacity)
+            balance = _balance_of_two
+        with_task, without = (
+            balance(used + np.array(request), capacity),
+            balance(used, capacity),
+        )
         return 50.0 + np.trunc((50.0 + with_task - without) / 2)
 
 
 def _mean(amount: Floats, capacity: Floats, *, is_usual: bool) -> Floats:
-    """What percentage of its capacity each amount is, and their mean; truncated each time."""
+    """The mean of both amounts in percent of their capacity; each step is truncated."""
     if not is_usual:
         return _careful_mean(amount, capacity)
-    amount *= _FULL
+    amount *= _MAX_NODE_SCORE
     amount /= capacity
     np.floor(amount, out=amount)
     mean: Floats = np.floor((amount[0] + amount[1]) * 0.5)
@@ -141,7 +144,7 @@ def _mean(amount: Floats, capacity: Floats, *, is_usual: bool) -> Floats:
 
 
 def _careful_mean(amount: Floats, capacity: Floats) -> Floats:
-    """The same for nodes without cpu or memory, which count what they have, and huge ones."""
+    """The same for nodes that lack cpu or memory, whose mean is over the others, and huge nodes."""
     known = capacity > 0
     parts = amount.astype(np.int64) * 100 // np.where(known, capacity, 1).astype(np.int64)
     parts[~known] = 0
@@ -150,21 +153,21 @@ def _careful_mean(amount: Floats, capacity: Floats) -> Floats:
     return mean
 
 
-def _evenness_of_two(used: Floats, capacity: Floats) -> Floats:
-    """Fractions of two dimensions deviate from their mean by half their difference."""
+def _balance_of_two(used: Floats, capacity: Floats) -> Floats:
+    """The balance of two resources: their fractions deviate from the mean by half their difference."""
     fractions = np.minimum(used / capacity, 1.0)
-    evenness: Floats = np.floor((1.0 - np.abs(fractions[0] - fractions[1]) * 0.5) * _FULL)
-    return evenness
+    balance: Floats = np.floor((1.0 - np.abs(fractions[0] - fractions[1]) * 0.5) * _MAX_NODE_SCORE)
+    return balance
 
 
-def _evenness(used: Floats, capacity: Floats) -> Floats:
-    """The same for any number of dimensions, which a node may lack."""
+def _balance_of(used: Floats, capacity: Floats) -> Floats:
+    """The same for any number of resources, some of which a node may lack."""
     known = capacity > 0
     fractions = np.divide(used, capacity, out=np.zeros_like(used), where=known)
     np.minimum(fractions, 1.0, out=fractions)
     count = known.sum(axis=0)
     deviation = np.zeros(used.shape[1])
-    # Two dimensions have a formula of their own, whichever two they are.
+    # As in Kubernetes, nodes with two of the resources have a different formula.
     for left, right in combinations(range(len(used)), 2):
         these = (count == 2) & known[left] & known[right]
         deviation = np.where(these, np.abs((fractions[left] - fractions[right]) / 2), deviation)
@@ -176,11 +179,11 @@ def _evenness(used: Floats, capacity: Floats) -> Floats:
         for fraction in fractions:
             squares = squares + (fraction - mean) * (fraction - mean)
         deviation = np.where(count == len(used), np.sqrt(squares / len(used)), deviation)
-    return np.trunc((1.0 - deviation) * _FULL)
+    return np.trunc((1.0 - deviation) * _MAX_NODE_SCORE)
 
 
 KernelTerm = PodLimit | Fullness | AmountScore
-# By point, because the kernel adds up each point separately.
+# By point: the kernel computes each point separately.
 KERNEL_TERMS: dict[str, type[KernelTerm]] = {
     "row_predicate": PodLimit,
     "row_score": Fullness,

@@ -1,6 +1,6 @@
 """Feasible nodes of task classes, with their scores, and the cache of these views.
 
-A view is kept over sessions. It follows the changes of the node table, so that a placement
+A view stays valid over sessions. It is updated with the changes of the node table, so that a placement
 invalidates one row.
 """
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 # The number of a class, with the facets where there are any.
 ViewKey = int | tuple[int, Facets]
-# The approximate size of a view per node, and the most that all views together may take.
+# The approximate size of a view per node, and the maximum size of all views together.
 _BYTES_PER_NODE = 40
-_MOST_BYTES = 256 * 2**20
-_FEWEST_VIEWS = 16
-# Point and plugin, and the function that gives the facet of a task there.
+_MAX_BYTES = 256 * 2**20
+_MIN_VIEWS = 16
+# Point and plugin, and the function that returns the facet of a task there.
 _FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
 _NO_RULES: list[_FacetRule] = []
 _FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
@@ -48,31 +48,31 @@ class ClassView:
         self.class_ = class_
         self.table: NodeTable = session.table
         self.rules = ClassRules(class_, facets, self.table)
-        # The state of the table that the arrays are for.
+        # The state of the table for which the arrays are valid.
         self._layout = self._position = -1
         # None: NumPy computes the rows.
         self._kernel_rows: KernelRows | None = None
-        # A row that was feasible, and the state of the table for which it was looked up.
+        # A row that was feasible, and the state of the table at that time.
         self._feasible_row, self._feasible_position = -1, -1
         self._errors: tuple[int, FitErrors] | None = None
         self.static: Refusals = []
         self.use(session)
 
     def use(self, session: Session) -> None:
-        """A session has begun, and has opened its plugins again."""
+        """Uses the rules of a new session."""
         self.rules.use(session.chains)
         self._work = session.work
-        # Whether the view alone says where every task of the class can go, and which node is best.
+        # Whether all tasks of the class are plain.
         self.is_plain = session.plain.is_class_plain(self.class_)
         # Whether this session has checked that the results at class points are still valid.
         self._is_checked = False
-        # The results of NumPy for rows, by everything that they depend on: most nodes are alike.
+        # The results of NumPy for rows, by everything that they depend on; many nodes are equal.
         self.known_rows: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
         if self._kernel_rows is not None:
             self._kernel_rows.renew_states()
 
     def release(self) -> None:
-        """The session has ended: its plugins and work may be freed."""
+        """Drops the rules and counters of a session that has ended, so that they can be freed."""
         self.rules.release()
         self._work, self.known_rows = Counter(), {}
         if self._kernel_rows is not None:
@@ -83,7 +83,7 @@ class ClassView:
 
     @property
     def by_numpy(self) -> NumpyRows:
-        """Computes rows where the kernel does not."""
+        """Computes rows if the kernel does not."""
         return NumpyRows(self)
 
     @property
@@ -92,10 +92,10 @@ class ClassView:
 
     @property
     def fits_nowhere(self) -> bool:
-        """No node offers some resource that the class requests: the arrays are the table's."""
+        """Whether no node offers a resource that the class requests; the arrays are the table's then."""
         return self.total is self.table.never
 
-    # Keeping up with the table.
+    # Updates.
 
     def sync(self) -> None:
         table = self.table
@@ -130,7 +130,7 @@ class ClassView:
         self.fits_idle: Mask = np.zeros(count, dtype=np.bool_)
         self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
         self.open: Mask = np.zeros(count, dtype=np.bool_)
-        # Without scores of rows the order is that of the class, in the same array.
+        # Without row scores, ``order`` is the array of the class scores.
         scores_rows = self.rules.at("row_score")
         self.order: Floats = np.zeros(count) if scores_rows else self.static_order
         self.batch: Floats = np.zeros(count)
@@ -154,9 +154,9 @@ class ClassView:
             self._errors = (-1, self._errors[1])
 
     def _find_needs(self) -> None:
-        """Finds column and amount of all that a node must have, and the names of the resources.
+        """Finds columns, amounts and names of the resources that a node must have.
 
-        Cpu and memory are compared even if nothing is requested: a node may be below zero.
+        Cpu and memory are compared even if nothing is requested, because a node can be below zero.
         """
         table, request = self.table, self.class_.request
         columns = {name: column for column, name in enumerate(table.columns)}
@@ -170,7 +170,7 @@ class ClassView:
                 self.need_names.append(name)
 
     def _fit_nowhere(self) -> None:
-        """No node offers some resource that the class requests: nothing has to be computed."""
+        """Uses shared arrays, because no node offers a resource that the class requests."""
         table = self.table
         self.static = []
         self.static_ok = self.fits_future = self.fits_idle = self.open = table.nowhere
@@ -202,7 +202,7 @@ class ClassView:
                 self._kernel_rows.forget()
 
     def _has_other_row_rules(self) -> bool:
-        """Whether rows are scored where they were not, or computed by other terms of the kernel."""
+        """Whether there are new row scores, or the kernel needs another program."""
         if self.order is self.static_order and self.rules.at("row_score"):
             return True
         if self._kernel_rows is not None:
@@ -212,19 +212,19 @@ class ClassView:
     # Results.
 
     def class_refusals(self) -> dict[str, list[Refusal]]:
-        """The refusals that do not depend on the state of nodes, by plugin."""
+        """The refusals at ``class_predicate``, by plugin."""
         return dict(self.rules.results("class_predicate"))
 
     def class_scores(self) -> list[tuple[str, Floats]]:
-        """The scores of all nodes that depend on the class alone, by plugin."""
+        """The scores at ``class_score``, by plugin."""
         return self.rules.results("class_score")
 
     def best_rows(
         self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...] = ()
     ) -> list[int]:
-        """The best rows for so many tasks placed one after the other; fewer where room runs out.
+        """The best rows for ``count`` tasks, one after the other; fewer if idle resources run out.
 
-        Terms may be given only where the view uses the kernel.
+        Terms may be given only if the view uses the kernel.
         """
         if self._kernel_rows is None:
             return self.by_numpy.best_rows(within, count)
@@ -234,7 +234,7 @@ class ClassView:
         return rows
 
     def fits(self, amounts: Floats) -> Mask:
-        """Where amounts, by column of the table and row, are enough for a task of the class."""
+        """By row, whether amounts, by column and row, are enough for a task of the class."""
         first, least = self.needs[0]
         mask: Mask = amounts[first] >= least
         for column, need in self.needs[1:]:
@@ -243,10 +243,9 @@ class ClassView:
 
     @property
     def has_feasible_row(self) -> bool:
-        """Whether a row has enough resources now or after releases, and passes the predicates."""
+        """Whether a row passes the predicates and has enough future resources."""
         row = self._feasible_row
         if row >= 0 and self.open[row] and self.fits_future[row]:
-            # The row that was found last is still feasible.
             return True
         if self._feasible_position != self._position:
             feasible = self.open & self.fits_future
@@ -258,7 +257,8 @@ class ClassView:
     def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
         """Why the class fits on no row; computed again only after a change.
 
-        Errors that are equal to those before stay the same object, so that callers can compare objects.
+        If the errors are the same as before, the result is the same object, so that callers can compare
+        objects.
         """
         known = self._errors
         if known is not None and known[0] == self.table.changes:
@@ -271,12 +271,12 @@ class ClassView:
 
 
 class ClassViews:
-    """The views of the classes in use; when they need too much memory, the oldest ones go."""
+    """The views of task classes; if they need too much memory, the least recently used are dropped."""
 
     def __init__(self) -> None:
         # The session that used a view last, and the view; in the order of use.
         self._views: dict[ViewKey, tuple[int, ClassView]] = {}
-        # Views with arrays of their own.
+        # Views with separate arrays.
         self._with_arrays: set[ViewKey] = set()
 
     def __len__(self) -> int:
@@ -287,7 +287,7 @@ class ClassViews:
         number: ViewKey = (class_.number, facets) if facets else class_.number
         known, age = self._views.get(number), session.number
         if known is not None and known[0] == age:
-            # In one session, no resource comes or goes: only the rows may have changed.
+            # In one session, only the rows can change.
             known[1].sync()
             return known[1]
         if known is None:
@@ -302,9 +302,7 @@ class ClassViews:
             self._with_arrays.discard(number)
         elif number not in self._with_arrays:
             self._with_arrays.add(number)
-            self._trim(
-                max(_FEWEST_VIEWS, _MOST_BYTES // (_BYTES_PER_NODE * len(session.table) + 1))
-            )
+            self._trim(max(_MIN_VIEWS, _MAX_BYTES // (_BYTES_PER_NODE * len(session.table) + 1)))
         return view
 
     def _trim(self, most: int) -> None:
@@ -314,7 +312,7 @@ class ClassViews:
                 self._drop(key)
 
     def forget(self, number: int) -> None:
-        """The class with that number is gone."""
+        """Drops the views of a class that was removed."""
         self._drop(number)
         for key in [k for k in self._views if isinstance(k, tuple) and k[0] == number]:
             self._drop(key)
@@ -328,7 +326,7 @@ class ClassViews:
         self._with_arrays.clear()
 
     def release(self, age: int) -> None:
-        """The session has ended: its plugins may be freed."""
+        """Drops the rules of a session that has ended, so that its plugins can be freed."""
         for used, view in reversed(self._views.values()):
             if used != age:
                 break
@@ -349,13 +347,13 @@ class SessionViews:
         return self._kept.view(task.class_, facets, self._session)
 
     def facets(self, task: Task) -> Facets:
-        """What rules depend on beside the task's class; empty where none has a facet."""
+        """What rules depend on beside the task's class; empty: no rule has a facet."""
         rules = self.facet_rules(task.class_)
         return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
 
     @cached_property
     def has_facets(self) -> bool:
-        """Whether any rule has a facet; plugins have registered their rules when this is asked."""
+        """Whether any rule has a facet; first read after all plugins have registered their rules."""
         return any(
             getattr(rule, "facet", None) is not None
             for point in _FACET_POINTS
@@ -363,7 +361,7 @@ class SessionViews:
         )
 
     def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
-        """The facets of rules about a class, by point and plugin."""
+        """The rules with facets that concern a class, by point and plugin."""
         return self._rules[class_] if self.has_facets else _NO_RULES
 
     def _find_rules(self, class_: TaskClass) -> list[_FacetRule]:

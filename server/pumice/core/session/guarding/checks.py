@@ -1,4 +1,4 @@
-"""Checks of what the functions of plugins return; an error says what is allowed."""
+"""Checks of the results of plugins' functions; an error says what is allowed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pumice.core.model.reasons import Reason
 Arguments = tuple[Any, ...]
 
 
-def wrong(wanted: str, result: object) -> TypeError:
+def wrong(expected: str, result: object) -> TypeError:
     text = repr(result)
-    return TypeError(f"must return {wanted}, not {text if len(text) < 80 else text[:77] + '...'}")
+    return TypeError(f"must return {expected}, not {text if len(text) < 80 else text[:77] + '...'}")
 
 
 def real(result: object) -> float:
@@ -30,7 +30,7 @@ def real(result: object) -> float:
 
 
 def sortable(result: object) -> object:
-    """A number, or numbers that are compared one after the other."""
+    """A number, or a tuple of numbers."""
     if isinstance(result, tuple):
         return tuple([sortable(part) for part in result])
     return real(result)
@@ -49,19 +49,19 @@ def truth(result: object) -> bool:
 
 
 def _or_none(check: Callable[..., Any]) -> Callable[..., Any]:
-    """A check that also allows None; the result is the last argument of a check."""
+    """A check that also allows None; the last argument of a check is the result."""
     return lambda *checked: None if checked[-1] is None else check(*checked)
 
 
 truth_or_none = _or_none(truth)
 
 
-def _instance(wanted: str, *types: Any) -> Callable[[object], Any]:
-    """A check that the result is of one of some types."""
+def _instance(expected: str, *types: Any) -> Callable[[object], Any]:
+    """A check that the result has one of these types."""
 
     def check(result: object) -> Any:
         if not isinstance(result, types):
-            raise wrong(wanted, result)
+            raise wrong(expected, result)
         return result
 
     return check
@@ -73,13 +73,13 @@ text_or_none = _instance("a text or None", str, NoneType)
 _reason = _instance("a Reason or None", Reason, NoneType)
 
 
-def _integer(wanted: str, least: float = -inf) -> Callable[[object], int]:
-    """A check that the result is a whole number, and not below another one."""
+def _integer(expected: str, least: float = -inf) -> Callable[[object], int]:
+    """A check that the result is a whole number, and at least ``least``."""
 
     def check(result: object) -> int:
         is_whole = isinstance(result, (int, np.integer)) and not isinstance(result, bool)
         if not is_whole or result < least:  # type: ignore[operator]
-            raise wrong(wanted, result)
+            raise wrong(expected, result)
         return int(result)  # type: ignore[call-overload,no-any-return]
 
     return check
@@ -110,7 +110,7 @@ def _victims(offered: Iterable[Task], result: object) -> tuple[list[Task], int]:
 
 
 def _array(rows: Sized, result: object) -> Any:
-    """A finite number for every row that it was called with."""
+    """A finite number for every row that the function was called with."""
     if not isinstance(result, np.ndarray) or result.shape != (len(rows),):
         raise wrong(f"an array of {len(rows)} numbers", result)
     if not np.issubdtype(result.dtype, np.number) or not np.isfinite(result).all():
@@ -118,7 +118,7 @@ def _array(rows: Sized, result: object) -> Any:
     return result
 
 
-def _refusals(asked: Sized, result: object) -> tuple[Refusal, ...]:
+def _refusals(nodes: Sized, result: object) -> tuple[Refusal, ...]:
     if not isinstance(result, Iterable) or isinstance(result, (str, bytes, Mapping)):
         raise wrong("refusals", result)
     refusals = tuple(result)
@@ -126,7 +126,7 @@ def _refusals(asked: Sized, result: object) -> tuple[Refusal, ...]:
         if not isinstance(refusal, Refusal):
             raise wrong("refusals", refusal)
         rows: object = refusal.rows
-        count = len(asked)
+        count = len(nodes)
         if not isinstance(rows, np.ndarray) or rows.shape != (count,) or rows.dtype != np.bool_:
             raise wrong(f"refusals with a mask of {count} rows", rows)
     return refusals
@@ -161,7 +161,7 @@ def _best_node(known: Mapping[str, float], result: object) -> Any:
     return text_or_none(result)
 
 
-# The checks of points whose results have to suit a part of the arguments, and the place of that part;
+# The checks of points whose results must match one of the arguments, and the index of that argument;
 # None: the result is about all nodes.
 _IN_CONTEXT: dict[str, tuple[Callable[[Any, Any], Any], int | None]] = {
     "class_predicate": (_refusals, None),
@@ -197,9 +197,9 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
 
 
 def check_of(point: str, table: NodeTable) -> Callable[[Arguments, Any], Any]:
-    """Takes arguments and result; returns the result, or raises TypeError."""
+    """The check of a point: it gets arguments and result, and returns the result or raises TypeError."""
     if point in _SIMPLE:
         check = _SIMPLE[point]
         return lambda _arguments, result: check(result)
-    suits, place = _IN_CONTEXT[point]
-    return lambda arguments, result: suits(table if place is None else arguments[place], result)
+    match, index = _IN_CONTEXT[point]
+    return lambda arguments, result: match(table if index is None else arguments[index], result)

@@ -1,8 +1,8 @@
 """Checks third-party plugins: an error or an invalid result is attributed to the plugin.
 
-A built-in plugin is trusted, and so called directly. Every function that another plugin registers
-is wrapped: an error in it, or a result of the wrong type or shape, ends the session with the
-plugin's name, and the engine runs it again without that plugin.
+Built-in plugins are trusted and called directly. Every function that another plugin registers is
+wrapped: an error in it, or a result of the wrong type or shape, ends the session with the plugin's
+name, and the engine runs the session again without that plugin.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 Check = Callable[[tuple[Any, ...], Any], Any]
-# The functions inside the strong forms of policies, and what each may return; None: the same as the
-# function of the hook. A form may do without some of them.
+# The functions inside the strong forms of policies, and the check of their results; None: the check
+# of the hook. Some of the functions are optional.
 _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     SortKey: {"key": sortable},
     AllocatableCount: {"count": whole},
@@ -64,9 +64,10 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     PlainRule: {"of_class": truth_or_none, "of_task": truth, "prepare": whole},
     StateRule: {"answer": None, "concerns": truth, "facet": hashable},
 }
-# Functions whose check needs their arguments: the check of the hook, the arguments and the result.
+# Checks that need the arguments of the function; they get the check of the hook, the arguments and
+# the result.
 _IN_CONTEXT: dict[type, dict[str, Callable[[Check, tuple[Any, ...], Any], Any]]] = {
-    # Between class and rows it gets the facet, unlike the hook.
+    # Unlike the hook, it gets the facet between class and rows.
     StateRule: {"answer": lambda check, given, result: check((given[0], given[2]), result)},
     DomainScore: {"score": lambda _check, given, result: scores_of(len(given[1]), result)},
 }
@@ -75,7 +76,7 @@ _SIMULATION: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("add", "remove", "why_not"), text_or_none),
     "is_allocatable": truth,
 }
-_GONE = object()
+_MISSING = object()
 
 
 class PluginFailedError(Exception):
@@ -94,28 +95,28 @@ class PluginFailedError(Exception):
     def fault(self, module: str) -> PluginFault:
         """The report on this error; ``module`` is that of the plugin."""
         text = f"{type(self.error).__name__}: {self.error}"
-        return PluginFault(self.plugin, self.where, "", text, *self._place(module))
+        return PluginFault(self.plugin, self.where, "", text, *self._position(module))
 
-    def _place(self, module: str) -> tuple[str, int]:
-        """File and line of the error in the code of the plugin; empty and 0: it has none there."""
-        place = ("", 0)
+    def _position(self, module: str) -> tuple[str, int]:
+        """File and line of the error in the plugin's code; empty and 0: the plugin's code has none."""
+        position = ("", 0)
         for frame, line in walk_tb(self.error.__traceback__):
             if _is_in(module, frame.f_globals):
-                place = (frame.f_code.co_filename, line)
+                position = (frame.f_code.co_filename, line)
         code = getattr(self._function, "__code__", None)
-        if place == ("", 0) and code is not None:
-            place = (code.co_filename, code.co_firstlineno)
-        return place
+        if position == ("", 0) and code is not None:
+            position = (code.co_filename, code.co_firstlineno)
+        return position
 
 
 def _is_in(module: str, names: Mapping[str, Any]) -> bool:
-    """Whether global names are those of a module, or of one below it."""
+    """Whether global names are those of a module or of a submodule."""
     name = str(names.get("__name__", ""))
     return name == module or name.startswith(f"{module}.")
 
 
 @contextmanager
-def blaming(plugin: str, where: str) -> Iterator[None]:
+def attributed_to(plugin: str, where: str) -> Iterator[None]:
     """Attributes errors inside the block to a plugin."""
     try:
         yield
@@ -126,8 +127,8 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
         raise PluginFailedError(plugin, where, error) from error
 
 
-def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
-    """The plugin in whose module the innermost frame of a traceback is, and the function."""
+def fault_of(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
+    """The plugin with the innermost frame of a traceback, and the function of that frame."""
     last = None
     for frame, _ in walk_tb(traceback):
         for module, name in modules.items():
@@ -137,7 +138,7 @@ def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tupl
 
 
 class HookGuard:
-    """Wraps what one plugin registers. Make it before the plugin is opened, seal it after."""
+    """Wraps the functions that one plugin registers between the guard's creation and ``wrap_new``."""
 
     def __init__(self, session: Session, plugin: str) -> None:
         self._plugin = plugin
@@ -151,12 +152,12 @@ class HookGuard:
         }
         self._handlers = list(self._hooks.handlers)
 
-    def seal(self) -> None:
+    def wrap_new(self) -> None:
         """Wraps the functions that the plugin has registered."""
         for point, before in self._before.items():
             functions: dict[str, Any] = getattr(self._hooks, point)
             for name in sorted({*before, *functions}):
-                if name in before and before[name] is functions.get(name, _GONE):
+                if name in before and before[name] is functions.get(name, _MISSING):
                     continue
                 if name != self._plugin:
                     raise TypeError(f"it changes {point} of the plugin {name}")
@@ -189,7 +190,9 @@ class HookGuard:
             real(function.factor)
         if isinstance(function, RowTerms):
             if function.facet is not None and (point != "row_score" or function.of_facet is None):
-                raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
+                raise TypeError(
+                    f"{point}: a facet needs of_facet, and is allowed at row_score only"
+                )
             for part in parts.keys() & {"term", "of_facet"}:
                 parts[part] = partial(self._term, point, check, parts[part])
         return replace(function, **parts)
@@ -222,7 +225,7 @@ class HookGuard:
     def _term(
         self, point: str, check: Check, make: Callable[..., Any], class_: TaskClass, *facet: Any
     ) -> Any:
-        """A third-party term; one that the kernel does not know is evaluated through the guard."""
+        """A third-party term; a term that the kernel does not support is wrapped."""
         term = make(class_, *facet)
         if isinstance(term, KERNEL_TERMS[point]):
             return term
@@ -234,8 +237,8 @@ class HookGuard:
         return SimpleNamespace(evaluate=evaluate)
 
     def _simulate(self, make: Callable[[Task, int], Any], task: Task, row: int) -> Any:
-        """A third-party simulation, called through the guard."""
-        with blaming(self._plugin, "simulation"):
+        """A third-party simulation with wrapped methods."""
+        with attributed_to(self._plugin, "simulation"):
             made = make(task, row)
             methods = {
                 name: self.wrapped(f"simulation.{name}", getattr(made, name), _checking(check))

@@ -1,4 +1,4 @@
-"""Which domains are worth trying for a job, and in which order."""
+"""The domains that are tried for a job, and their order."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ _NO_POSITIONS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
 class DomainCapacity:
-    """How many tasks of a class fit in each of several domains at most.
+    """Upper bounds of the number of tasks of a class that fit in each of several domains.
 
-    The bounds follow from resources, and from predicates that depend on class and node alone.
+    The bounds are computed from resources, and from predicates that only depend on class and node.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # By domains: the rows of all of them one after the other, and where those of each begin.
+        # By domains: the rows of all of them one after the other, and the start of each domain.
         self._positions: dict[tuple[str, ...], _Positions] = {}
 
     def counted(
         self, job: Job, sub_job: SubJob, tasks: deque[Task], domains: Sequence[str]
     ) -> tuple[list[int], int] | None:
-        """By domain how many tasks of a sub-job fit at most, and how many must.
+        """The maximum number of tasks of a sub-job by domain, and the number that must fit.
 
-        None: that is not known, since the tasks are of several classes.
+        None: the tasks are of several classes, so that these are not known.
         """
         class_ = tasks[0].class_
         if any(task.class_ is not class_ for task in tasks):
             return None
         view = self._session.view(tasks[0])
-        # Where domains are compared by their capacity, all of it counts.
+        # Domains by label are compared by their whole capacity.
         most = _ALL if job.topology_key else len(tasks)
         slots = _slots(view, self._session.table.future, most, view.fits_future)
         need = self._session.votes.least_of(sub_job if job.has_policies else job)
         return self._sums(slots, domains), need
 
     def of_class(self, tasks: Sequence[Task], domains: Sequence[str], *, now: bool) -> list[int]:
-        """By domain how many tasks of one class fit, now or at most."""
+        """The number of tasks of one class that fit by domain, now or with future resources."""
         view, table = self._session.view(tasks[0]), self._session.table
         free, fits = (table.idle, view.fits_idle) if now else (table.future, view.fits_future)
         return self._sums(_slots(view, free, len(tasks), fits), domains)
@@ -81,7 +81,7 @@ class DomainCapacity:
 
 
 def _slots(view: ClassView, free: NDArray[np.float64], most: int, fits: Mask) -> NDArray[np.int64]:
-    """How many tasks of the class fit on each row one after the other, and at most so many."""
+    """The number of tasks of the class that fit on each row, up to a maximum."""
     slots = np.where(view.open & fits, float(most), 0.0)
     for column, need in view.needs:
         if need > 0:
@@ -90,15 +90,15 @@ def _slots(view: ClassView, free: NDArray[np.float64], most: int, fits: Mask) ->
 
 
 class CandidateDomains:
-    """Leaves out domains with too little room, and ranks those whose scores are known."""
+    """Removes domains with too little room, and ranks domains whose scores are known."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._capacity = DomainCapacity(session)
         self._lowest: dict[tuple[str, ...], bool] = {}
         self._apart: dict[tuple[str, ...], bool] = {}
-        # Of the last job that was not placed: the domain with room for most of its tasks, for how
-        # many, and how many had to be placed, as far as that is known.
+        # For the last job that was not placed: the domain with room for most of its tasks, the number
+        # of these tasks, and the number that had to be placed; None: not known.
         self.nearest: tuple[str, int, int] | None = None
 
     def possible(
@@ -112,7 +112,7 @@ class CandidateDomains:
     ) -> Sequence[str]:
         """The domains without those that certainly have too little room.
 
-        In the last tier one of those is tried nevertheless, for the reasons that it gives.
+        In the last tier, one of those is tried nevertheless, so that there are reasons.
         """
         if is_last and len(domains) == 1 and job.has_policies:
             return domains
@@ -127,13 +127,13 @@ class CandidateDomains:
                 self.nearest = (nearest, most, need)
             return [nearest] if is_last else []
         found = [(room, name) for name, room in zip(domains, rooms, strict=True) if room >= need]
-        # Of domains by label, the one with the least room that is enough.
+        # Of domains by label, the one with the least sufficient room is the first.
         return [name for _, name in (sorted(found) if job.topology_key else found)]
 
     def possible_for_all(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str], *, is_last: bool
     ) -> Sequence[str]:
-        """The same for a job of several parts; in the last tier the last domain is tried."""
+        """The same for a job of several sub-jobs; in the last tier, the last domain is tried."""
         tasks = [task for part in pending_tasks.tasks.values() for task in part]
         class_ = tasks[0].class_
         if len(domains) == 1 or any(task.class_ is not class_ for task in tasks):
@@ -143,13 +143,13 @@ class CandidateDomains:
         possible = [name for name, room in rooms if room >= least]
         return possible or (domains[-1:] if is_last else [])
 
-    # Where the score of a domain is known before anything is placed in it.
+    # Scores that are known before a placement.
 
     def ranked(self, job: Job, domains: Sequence[str]) -> list[str] | None:
-        """The domains, the best first; None: their scores follow from trials.
+        """The domains, the best first; None: their scores are only known after a trial.
 
-        A job of one part has the score of its part, and in a domain without others below it there
-        is one place for that part.
+        A job of one sub-job has the score of that sub-job, which a domain without child domains has
+        independently of a trial.
         """
         if job.has_policies or not self._are_lowest(tuple(domains)):
             return None
@@ -157,7 +157,7 @@ class CandidateDomains:
         return None if groups is None else [name for group in groups for name in group]
 
     def _are_lowest(self, domains: tuple[str, ...]) -> bool:
-        """Whether no domain has others below it."""
+        """Whether no domain has child domains."""
         known = self._lowest.get(domains)
         if known is None:
             tree = self._session.topology.tree
@@ -165,7 +165,7 @@ class CandidateDomains:
         return known
 
     def _are_apart(self, domains: tuple[str, ...]) -> bool:
-        """Whether no domain has others below it, or nodes of another one."""
+        """Whether no domain has child domains, and no node is in two of the domains."""
         known = self._apart.get(domains)
         if known is None:
             known = self._are_lowest(domains) and self._capacity.are_disjoint(domains)
@@ -175,9 +175,9 @@ class CandidateDomains:
     def alike(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> tuple[list[str], list[str]] | None:
-        """The domains in which the same sub-jobs would be placed, one after the other; and others.
+        """The domains in which the same sub-jobs would be placed, one after the other; and the others.
 
-        They have no domain below them, and room for all tasks now. None: that is not known.
+        The former have no child domains, and room for all tasks now. None: that is not known.
         """
         session = self._session
         occupied = session.topology.occupied_by(job)

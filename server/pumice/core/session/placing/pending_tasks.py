@@ -35,7 +35,7 @@ class PendingTasks:
 
 
 def pending_tasks_of(session: Session, job: Job, *, gated: bool = True) -> PendingTasks:
-    """The pending tasks with requests and without gates of others; with our own gate on request."""
+    """The pending tasks with requests and without gates; with ``gated``, Volcano's own gate is allowed."""
     if not job.has_policies:
         pending = _placeable(job, gated=gated)
         return of_one_sub_job(session, job, session.orders.tasks(pending))
@@ -58,7 +58,7 @@ def pending_tasks_of(session: Session, job: Job, *, gated: bool = True) -> Pendi
 
 
 def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> PendingTasks:
-    """For a job without policies, whose tasks are in order."""
+    """The pending tasks of a job without policies; the tasks are in order."""
     sub_job = job.default_sub_job()
     sub_jobs: LiveHeap[SubJob] = LiveHeap(session.orders.sub_job_first)
     if tasks:
@@ -68,10 +68,9 @@ def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> PendingTask
 
 
 def tasks_to_place_of(session: Session, job: Job) -> TasksToPlace:
-    """The tasks to place of a job without policies; kept until the job changes.
+    """The tasks to place of a job without policies; cached until the job changes.
 
-    That takes an order that follows from the tasks alone, and a job that this session has not
-    touched yet.
+    They are cached only if tasks are ordered by keys, and this session has not touched the job yet.
     """
     to_place = job.to_place
     touched = job.id in session.moves.touched_jobs
@@ -112,7 +111,7 @@ def _placeable(part: Job | SubJob, *, gated: bool = True) -> list[Task]:
 
 
 def _required(session: Session, job: Job) -> frozenset[str]:
-    """The first sub-jobs that would bring each policy to its number of ready ones."""
+    """The first sub-jobs that each policy needs to have enough ready sub-jobs."""
     if not job.has_policies:
         return frozenset()
     ready: dict[str, int] = {}

@@ -34,11 +34,11 @@ class Placement:
     def __init__(self, session: Session, author: str) -> None:
         self._session = session
         self._author = author
-        # A trial among several does not explain nodes: the search does, once for all of them.
+        # Whether this is one of several trials; the search explains nodes once for all of them.
         self.is_trial = False
 
     def place_at_once(self, job: Job, to_place: TasksToPlace) -> Statement | None:
-        """Allocates all tasks of a job at once, where their class alone decides where they can go.
+        """Allocates all tasks of a job at once, if they are filtered by class and scored alike.
 
         None: nothing was placed, and the tasks have to be tried in their order.
         """
@@ -46,7 +46,7 @@ class Placement:
         if not to_place.is_uniform or job.fit_errors:
             return None
         first, count, votes = tasks[0], len(tasks), session.votes
-        # Where results depend on facets, the view of the first task may not be that of all.
+        # With facets, other tasks may have another view than the first one.
         if session.views.has_facets and session.views.facet_rules(first.class_):
             return None
         view = session.view(first)
@@ -118,15 +118,15 @@ class Placement:
         tasks: deque[Task],
         within: Mask | None,
     ) -> bool:
-        """Places the first tasks at once, if they are alike; true: it placed some.
+        """Places the first tasks at once, if they are alike; false: it placed none.
 
-        It places no more tasks than the sub-job needs before it can be ready, so that no plugin has
-        to be called in between. Tasks that were not placed stay on the list.
+        It places at most as many tasks as the sub-job needs before it can be ready, so that plugins need
+        not be called in between. Tasks that were not placed stay in the list.
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(sub_job if job.has_policies else job)
         if isinstance(tasks, LiveDeque):
-            # Only the first one is known: its placement may change the order.
+            # The placement of the first task may change the order of the others.
             most = min(most, 1)
         view, terms = session.view(first), session.plain.terms_of(first)
         if terms is None or (terms and not view.uses_kernel):
@@ -144,15 +144,15 @@ class Placement:
             for _ in range(placed):
                 tasks.popleft()
         if sub_job.network_topology is not None:
-            # The nodes of a level domain share one lowest domain, so one task shows where all went.
-            level = session.topology.tree.is_level(session.topology.domain)
-            for task in alike[: 1 if level else placed]:
+            # In one domain of the lowest tier, it is enough to follow one task.
+            is_one = session.topology.tree.has_one_lowest_domain(session.topology.domain)
+            for task in alike[: 1 if is_one else placed]:
                 self._follow(sub_job, task)
         session.count("tasks_tried", placed)
         return True
 
     def _follow(self, sub_job: SubJob, task: Task) -> None:
-        """Notes the domain of a task that was placed, if its sub-job has a network topology."""
+        """Records the domain of a task that was placed, if its sub-job has a network topology."""
         if sub_job.network_topology is not None:
             row = self._session.table.row_of(task.node_name)
             if row is not None:
@@ -166,14 +166,14 @@ class Placement:
         most: int,
         terms: tuple[CandidateTerm, ...],
     ) -> list[Task]:
-        """The first tasks of one class that it filters, with the same terms for their scores."""
+        """The first tasks that are filtered by one class and have the same terms in their scores."""
         session, class_, first = self._session, tasks[0].class_, tasks[0].pod
         all_plain = session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
         facets = session.views.facets(tasks[0]) if session.views.has_facets else ()
-        together: list[Task] = []
+        alike: list[Task] = []
         for task in tasks:
-            if len(together) >= most or task.class_ is not class_ or task.gated:
+            if len(alike) >= most or task.class_ is not class_ or task.gated:
                 break
             if facets and session.views.facets(task) != facets:
                 break
@@ -182,8 +182,8 @@ class Placement:
             known = all_plain or are_scored_alike(task.pod, first)
             if not known and session.plain.terms_of(task) != terms:
                 break
-            together.append(task)
-        return together if all_plain or not together else session.plain.filtered_first(together)
+            alike.append(task)
+        return alike if all_plain or not alike else session.plain.filtered_first(alike)
 
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
         session, queue = self._session, self._session.queue_of(job)
@@ -204,17 +204,17 @@ class Placement:
         return True
 
     def _explain_role(self, job: Job, task: Task) -> None:
-        """Adds one reason for a role, however many of its tasks are skipped."""
-        about = (task.role,)
+        """Adds one reason for all skipped tasks of a role."""
+        role = (task.role,)
         reasons = self._session.reasons.get(job.id, ())
-        if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in reasons):
-            reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
+        if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == role for r in reasons):
+            reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=role)
             self._add_reason(job, reason)
 
     def _place_one(
         self, statement: Statement, job: Job, task: Task, within: Mask | None
     ) -> bool | None:
-        """True: placed; False: a plugin objected to the placement; None: no node takes it."""
+        """Places one task; false: a plugin rejected the placement; None: no node is feasible."""
         session = self._session
         problem = session.feasibility.why_not_anywhere(task)
         if problem is not None:
@@ -241,29 +241,29 @@ class Placement:
         return statement.pipeline(task, node, eviction_occurred=False)
 
     def _feasible(self, task: Task, view: ClassView, within: Mask | None) -> Mask | None:
-        """Feasible nodes with resources now or after releases; the nominated one alone if it is feasible."""
+        """Feasible nodes with enough future resources; only the nominated node if it is one of them."""
         feasible = self._session.feasibility.allows(task, view) & view.fits_future
         if within is not None:
             feasible &= within
         nominated = self._session.table.row_of(task.pod.nominated_node_name)
         if nominated is not None and feasible[nominated]:
-            alone = np.zeros(len(feasible), dtype=np.bool_)
-            alone[nominated] = True
-            return alone
+            only_nominated = np.zeros(len(feasible), dtype=np.bool_)
+            only_nominated[nominated] = True
+            return only_nominated
         return feasible if feasible.any() else None
 
     def explain_nodes(self, job: Job, task: Task, errors: FitErrors) -> None:
-        """Adds the reason why the task fits on no node."""
+        """Adds the reason why no node is feasible for the task."""
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
         self._add_reason(job, reason)
 
     def explain_queue(self, job: Job, code: ReasonCode, tasks: list[Task]) -> None:
-        """Adds what the queue has against each of the tasks."""
-        about = (job.queue,) if code is ReasonCode.QUEUE_NOT_OPEN else ()
+        """Adds, for each of the tasks, the reason why the queue refuses it."""
+        subjects = (job.queue,) if code is ReasonCode.QUEUE_NOT_OPEN else ()
         for task in tasks:
-            self._add_reason(job, Reason(self._author, code, task=task.name, subjects=about))
+            self._add_reason(job, Reason(self._author, code, task=task.name, subjects=subjects))
 
     def _add_reason(self, job: Job, reason: Reason) -> None:
         if self.is_trial and (
@@ -274,10 +274,7 @@ class Placement:
 
 
 def why_not_placeable(session: Session, queue: Queue, task: Task) -> Cause | None:
-    """Why a task that is filtered by its class cannot be placed.
-
-    None: it may be placed, or its class alone does not decide.
-    """
+    """Why a task cannot be placed; None: it may be placed, or it is not filtered by its class."""
     is_allocatable = session.votes.is_allocatable(queue, task)
     if is_allocatable and session.view(task).has_feasible_row:
         return None
@@ -289,5 +286,5 @@ def why_not_placeable(session: Session, queue: Queue, task: Task) -> Cause | Non
 
 
 def _queue_refusal(queue: Queue) -> ReasonCode:
-    """Why a queue takes no task: one that is not open takes none, whatever its quota."""
+    """Why a queue refuses a task: it is not open, or its quota is exceeded."""
     return ReasonCode.QUEUE_QUOTA if queue.state is _OPEN else ReasonCode.QUEUE_NOT_OPEN

@@ -33,8 +33,8 @@ class _Trial:
     # The sub-jobs that it placed, each with the number of tasks that were placed before.
     steps: list[tuple[SubJob, int]] = field(default_factory=list)
     placed: int = 0
-    # The job is ready or at least pipelined.
-    is_good: bool = False
+    # Whether the job is ready or pipelined.
+    succeeded: bool = False
 
     def save(self) -> list[SavedOperation]:
         return [operation for statement in self.statements for operation in statement.save()]
@@ -45,26 +45,26 @@ class _Trial:
 
 
 class DomainSearch:
-    """Tries domains tier by tier, and takes the best one of the first tier that has any.
+    """Tries domains tier by tier, and places the job in the best domain of the first suitable tier.
 
-    Domains are tried one by one and undone, until all of a tier are known. Where the score of each
-    is known beforehand they are tried in that order, and the first one that takes the job is kept.
+    All domains of a tier are tried and undone, and the best placement is repeated. If the scores are
+    known before, domains are tried in their order, and the first successful placement is kept.
     """
 
     def __init__(self, session: Session, placement: Placement) -> None:
         self._session = session
         self._placement = placement
         self._candidates = CandidateDomains(session)
-        # The best one of the last domains that were alike.
+        # The best of the last domains that were alike.
         self._last = ""
 
     @property
     def nearest(self) -> tuple[str, int, int] | None:
-        """Of the last job that was not placed, the domain with room for most of its tasks."""
+        """For the last job that was not placed, the domain with room for most of its tasks."""
         return self._candidates.nearest
 
     def find(self, job: Job, pending_tasks: PendingTasks) -> Statement | None:
-        """Places the job in the best domain; what is left to place stays in ``pending_tasks``."""
+        """Places the job in the best domain; tasks that are not placed stay in ``pending_tasks``."""
         topology = self._session.topology
         self._candidates.nearest = None
         tasks = next(iter(pending_tasks.tasks.values()))
@@ -91,22 +91,22 @@ class DomainSearch:
     def _find_among(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Statement | None:
-        alone = len(domains) == 1 or job.topology_key
-        ranked = domains if alone else self._candidates.ranked(job, domains)
+        is_ranked = len(domains) == 1 or job.topology_key
+        ranked = domains if is_ranked else self._candidates.ranked(job, domains)
         if ranked is not None:
-            return self._first_good(job, pending_tasks, ranked)
+            return self._first_success(job, pending_tasks, ranked)
         alike = self._candidates.alike(job, pending_tasks, domains)
         if alike is not None and len(alike[0]) > 1:
             return self._best_of_alike(job, pending_tasks, *alike)
         return self._best_of(job, pending_tasks, domains)
 
-    def _first_good(
+    def _first_success(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Statement | None:
         for domain in domains:
             trial_tasks = pending_tasks.clone()
             trial = self._try(job, trial_tasks, domain, scored=False)
-            if trial.is_good:
+            if trial.succeeded:
                 return self._keep(trial, domain, pending_tasks, trial_tasks)
             trial.discard()
         return None
@@ -121,12 +121,12 @@ class DomainSearch:
         statement.domains = (domain, trial.parts)
         return statement
 
-    # Where a trial in one domain tells the scores of others.
+    # Domains that are alike: a trial in one of them shows the scores of the others.
 
     def _best_of_alike(
         self, job: Job, pending_tasks: PendingTasks, alike: list[str], others: list[str]
     ) -> Statement | None:
-        """The best of some domains, of which one is tried; others are tried each."""
+        """Places the job in the best domain; of those that are alike, only one is tried."""
         first = next(tasks[0] for tasks in pending_tasks.tasks.values())
         tried = self._last
         if tried not in alike:
@@ -134,24 +134,24 @@ class DomainSearch:
             tried = groups[0][0] if groups else alike[0]
         trial_tasks = pending_tasks.clone()
         trial = self._try(job, trial_tasks, tried, scored=False)
-        if not trial.is_good:
-            # The other domains are alike, so they do not take the job either.
+        if not trial.succeeded:
+            # The job fits in none of the domains that are alike.
             trial.discard()
             return self._best_of(job, pending_tasks, others)
-        best = self._best_beside(trial, tried, alike, first.request)
+        best = self._best_by_score(trial, tried, alike, first.request)
         self._last = best or tried
         if best == tried and not others:
             return self._keep(trial, tried, pending_tasks, trial_tasks)
         trial.discard()
-        left = alike if best is None else [best]
-        return self._best_of(job, pending_tasks, [*left, *others])
+        remaining = alike if best is None else [best]
+        return self._best_of(job, pending_tasks, [*remaining, *others])
 
-    def _best_beside(
+    def _best_by_score(
         self, trial: _Trial, tried: str, alike: list[str], request: Resources
     ) -> str | None:
-        """The best of domains like the one that was tried, in which the trial is in effect.
+        """The best of domains that are alike, while the trial in one of them is in effect.
 
-        None: their scores are known after a placement only.
+        None: their scores are only known after a placement.
         """
         steps = [
             (part, Resources().add_times(request, count - placed))
@@ -161,13 +161,13 @@ class DomainSearch:
         scores = self._session.topology.scores_after(steps, alike)
         if scores is None:
             return None
-        # Without the trial, the second half counts where it is in effect.
+        # For the tried domain, the second half is without the tasks that the trial has placed there.
         half, position = len(trial.steps), alike.index(tried)
         scores[:half, position] = scores[half:, position]
         totals = np.add.accumulate(scores[:half])[-1]
         return min(zip((-totals).tolist(), alike, strict=True))[1]
 
-    # Where it does not.
+    # Other domains: each is tried.
 
     def _best_of(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
@@ -176,7 +176,7 @@ class DomainSearch:
         for domain in domains:
             trial_tasks = pending_tasks.clone()
             trial = self._try(job, trial_tasks, domain)
-            if trial.is_good:
+            if trial.succeeded:
                 found[domain] = (trial, trial.save(), trial_tasks)
             trial.discard()
         if not found:
@@ -196,7 +196,7 @@ class DomainSearch:
     def _try(
         self, job: Job, pending_tasks: PendingTasks, domain: str, *, scored: bool = True
     ) -> _Trial:
-        """Places the sub-jobs in a domain; a trial that is compared with no other needs no score."""
+        """Places the sub-jobs in a domain; without ``scored``, the trial has no score."""
         session = self._session
         session.count("domains_tried")
         job.fit_errors.clear()
@@ -222,7 +222,7 @@ class DomainSearch:
             if session.votes.is_ready(job):
                 break
         occupied.parts = before
-        trial.is_good = bool(trial.statements) and (
+        trial.succeeded = bool(trial.statements) and (
             session.votes.is_ready(job) or session.votes.is_pipelined(job)
         )
         return trial
@@ -236,7 +236,7 @@ class DomainSearch:
         *,
         scored: bool,
     ) -> tuple[Statement | None, float, str]:
-        """A statement, its score, and the domain below the given one that it places in."""
+        """The placement of a sub-job: a statement, its score, and the inner domain."""
         topology = self._session.topology
         gradients = topology.sub_job_gradients(sub_job, domain, for_evicting=False)
         for number, domains in enumerate(gradients):
@@ -261,10 +261,10 @@ class DomainSearch:
         *,
         scored: bool,
     ) -> tuple[Statement | None, float, str] | None:
-        """The same for the best of some domains; None: none of them takes the sub-job."""
+        """The same for the best of some domains; None: the sub-job fits in none of them."""
         topology = self._session.topology
         if topology.is_first_by_name(sub_job, domains):
-            # What is scored is the cluster without this placement.
+            # The score is that before the placement.
             score = topology.score_alone(sub_job, domains[0]) if scored else 0.0
             for domain in domains:
                 statement = self._place_in(job, sub_job, pending_tasks, domain)
@@ -285,7 +285,7 @@ class DomainSearch:
     def _placements(
         self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> dict[str, tuple[list[SavedOperation], deque[Task]]]:
-        """Placements of a sub-job by domain, all undone, with the tasks that each leaves over."""
+        """Placements of a sub-job by domain, all undone, with the tasks that each does not place."""
         found = {}
         before = pending_tasks.tasks[sub_job.id]
         for domain in domains:
@@ -299,7 +299,7 @@ class DomainSearch:
     def _place_in(
         self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domain: str
     ) -> Statement | None:
-        """A placement of the sub-job in one domain; the tasks that it leaves over stay pending."""
+        """Places the sub-job in one domain; tasks that are not placed stay pending."""
         for uid in [uid for uid in job.fit_errors if job.sub_job_of(uid) is sub_job]:
             del job.fit_errors[uid]
         tasks = pending_tasks.tasks[sub_job.id].copy()

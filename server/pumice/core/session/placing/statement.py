@@ -1,4 +1,4 @@
-"""Statements: placements and evictions that are committed or undone together; and the moves they make."""
+"""Statements: placements and evictions that are committed or undone together; and their moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Kind(Enum):
     ALLOCATE = 3
 
 
-# Names of their own: Python 3.11 is slow to find members of enumerations.
+# Module constants, because attribute access to members of enumerations is slow in Python 3.11.
 _EVICT, _ALLOCATE = _Kind.EVICT, _Kind.ALLOCATE
 _PENDING, _ALLOCATED, _BINDING = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.BINDING
 _RELEASING, _RUNNING = TaskStatus.RELEASING, TaskStatus.RUNNING
@@ -43,23 +43,19 @@ class Statement:
     A statement that is neither committed nor discarded keeps its effects until the session ends.
     """
 
-    __slots__ = ("_operations", "_session", "domains", "objection")
+    __slots__ = ("_operations", "_session", "domains", "rejection")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         # Kind, tasks of one job, and the reason of an eviction.
         self._operations: list[tuple[_Kind, list[Task], str]] = []
-        # What a plugin said against the last placement that failed.
-        self.objection = ""
-        # Where a job is placed that must stay in one domain: the domain, and those of its sub-jobs.
+        # Why a plugin rejected the last placement that failed.
+        self.rejection = ""
+        # The domain in which a job is placed, and the domains of its sub-jobs; None: no domain.
         self.domains: tuple[str, dict[str, str]] | None = None
 
     def __len__(self) -> int:
         return sum(len(tasks) for _, tasks, _ in self._operations)
-
-    @property
-    def has_evictions(self) -> bool:
-        return any(kind is _EVICT for kind, _, _ in self._operations)
 
     def place_class(
         self,
@@ -72,14 +68,14 @@ class Statement:
     ) -> int:
         """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
-        The result is that of placing one task after the other. The tasks must be filtered by their
-        class, have the same terms in their scores, and be allowed by their queue. Returns how many
-        of the first ones were placed. These are fewer where idle resources run out or a plugin
-        objects; with ``all_or_none``, all tasks are placed or none.
+        The result is the same as for one task after the other. The tasks must be filtered by their
+        class, have the same terms in their scores, and be allowed by their queue. Returns the number
+        of first tasks that were placed; it is smaller than the number of tasks if idle resources run
+        out or a plugin rejects a placement. With ``all_or_none``, all tasks are placed or none.
         """
         moves, count = self._session.moves, len(tasks)
         if count > 1 and not moves.keeps_kube_view:
-            # The best rows for several tasks are those of a view that follows each placement.
+            # The best rows for several tasks assume that Kubernetes' view includes each placement.
             return 0
         if self._session.shard.is_soft:
             rows = self._best_rows_of_shard(view, count, within, terms)
@@ -116,19 +112,19 @@ class Statement:
         return len(rows)
 
     def allocate(self, task: Task, node_name: str) -> bool:
-        """Places the task on idle resources; false: a plugin objects, and nothing happened."""
+        """Places the task on idle resources; false: a plugin rejects it, and nothing was changed."""
         return self._place(_ALLOCATE, task, node_name, _ALLOCATED)
 
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
-        """Reserves resources that are being released for the task; false: a plugin objects."""
+        """Reserves resources that are being released for the task; false: a plugin rejects it."""
         task.eviction_occurred = eviction_occurred
         return self._place(_Kind.PIPELINE, task, node_name, PIPELINED)
 
     def _place(self, kind: _Kind, task: Task, node_name: str, status: TaskStatus) -> bool:
-        objections = self._session.moves.place(task, node_name, status)
-        if objections:
+        rejections = self._session.moves.place(task, node_name, status)
+        if rejections:
             self._session.moves.unplace(task)
-            self.objection = objections[0]
+            self.rejection = rejections[0]
             return False
         self._operations.append((kind, [task], ""))
         return True
@@ -138,7 +134,7 @@ class Statement:
         self._operations.append((_EVICT, [task], reason))
 
     def discard(self) -> None:
-        """Undoes everything, last first; each task remembers where it could have been."""
+        """Undoes all operations, the last first; ``last_transaction`` keeps what a task had."""
         moves = self._session.moves
         for kind, tasks, _ in reversed(self._operations):
             for task in reversed(tasks):
@@ -152,7 +148,7 @@ class Statement:
         self._operations.clear()
 
     def commit(self, for_job: str) -> None:
-        """Makes decisions of the allocations and evictions; pipelined tasks wait."""
+        """Turns allocations and evictions into decisions; pipelined tasks keep their reservations."""
         session = self._session
         for kind, tasks, reason in self._operations:
             if kind is _ALLOCATE:
@@ -178,7 +174,7 @@ class Statement:
         ]
 
     def replay(self, saved: list[SavedOperation]) -> bool:
-        """Repeats saved operations; stops at the first that does not succeed."""
+        """Repeats saved operations; false: one failed, and those after it were not tried."""
         for kind, task, node_name, reason, occurred in saved:
             if kind == _EVICT.name:
                 self.evict(task, reason)
@@ -202,10 +198,10 @@ class Moves:
         self._session = session
         self._origins: dict[str, tuple[Task, TaskStatus, str]] = {}
         self._phases: dict[str, tuple[Job, PodGroupPhase]] = {}
-        # Kubernetes' view differs from Volcano's by pods taken out of it in this session. A pod
-        # whose eviction was undone stays out of it.
+        # Pods that are missing in Kubernetes' view, because this session has removed them from it. As
+        # in Volcano, a pod whose eviction was undone stays removed.
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
-        # Whether placements change that view.
+        # Whether placements change Kubernetes' view.
         self.keeps_kube_view = False
         # Every task that was moved, in order; readers of the log update their sums from it.
         self.log: list[Task] = []
@@ -219,7 +215,7 @@ class Moves:
     # Placing and evicting; each calls the handlers of plugins.
 
     def place(self, task: Task, node_name: str, status: TaskStatus) -> list[str]:
-        """Puts a task on a node, as Allocated or Pipelined; returns what handlers object to."""
+        """Puts a task on a node, as Allocated or Pipelined; returns why handlers reject it."""
         self._remember(task)
         self._session.jobs[task.job_id].set_status([task], status)
         table = self._session.table
@@ -253,7 +249,7 @@ class Moves:
         return True
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
-        """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
+        """Allocates plain tasks of one class and sub-job, which no handler rejects."""
         session, origins, in_view = self._session, self._origins, self.keeps_kube_view
         job_id = tasks[0].job_id
         for task in tasks:
@@ -282,7 +278,7 @@ class Moves:
         self._call_deallocated(task)
 
     def unevict(self, task: Task) -> None:
-        # Running, even if it was only Bound: the reference forgets what it was.
+        # As in Volcano, the task is Running, even if it was Bound before.
         self._restate(task, _RUNNING)
         for handler in self._session.hooks.handlers:
             handler.allocated(task)
@@ -326,7 +322,7 @@ class Moves:
         self._session.table.kube_change([row], [task], -1)
 
     def is_in_kube_view(self, task: Task) -> bool:
-        """Whether a task on a node is also in Kubernetes' view of it."""
+        """Whether a task on a node is also in Kubernetes' view of the node."""
         if task.uid in self._kube_hidden:
             return False
         return (
@@ -389,7 +385,7 @@ class Moves:
             if task.status is not status:
                 self._restate(task, status)
             return
-        # Both views are restored separately: a plugin may have raised in between.
+        # Both views are restored separately, because a plugin may have raised between their changes.
         row = table.row_of(task.node_name)
         if row is not None and task.entered_view:
             table.kube_change([row], [task], -1)

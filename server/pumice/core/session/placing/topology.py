@@ -1,4 +1,4 @@
-"""The domains in which a job may be placed: HyperNodes, nodes with an equal label, or the whole cluster."""
+"""The domains in which a job may be placed: HyperNodes, nodes with an equal label, or the cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["CLUSTER_TOP", "Occupied", "Topology"]
 
 @dataclass(slots=True)
 class Occupied:
-    """The lowest domains that hold a job and its sub-jobs; empty names where nothing is placed."""
+    """The lowest domains that contain a job and its sub-jobs; an empty name: nothing is placed."""
 
     job: str = ""
     # By the id of the sub-job.
@@ -36,14 +36,14 @@ class Occupied:
 
 
 class Topology:
-    """Which nodes a domain has, which domains a job should try, and which ones it occupies."""
+    """The nodes of domains, the domains to try for a job, and the domains that it occupies."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._occupied: dict[str, Occupied] = {}
         self.by_label = LabelDomains(session)
-        # The domain in which tasks are being placed, and the lowest one that has the earlier tasks
-        # of the same sub-job; empty where it has none, or no network topology.
+        # The domain in which tasks are being placed, and the lowest domain with the earlier tasks of
+        # the same sub-job; empty: there are none, or the sub-job has no network topology.
         self.domain = CLUSTER_TOP
         self.followed = ""
 
@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def ready(self) -> bool:
-        """Whether HyperNodes form a tree; where they do not, jobs with a topology wait."""
+        """Whether HyperNodes form a tree; otherwise jobs with a network topology wait."""
         return not self.tree.problem
 
     def nodes_of(self, domain: str) -> Mask | None:
@@ -71,7 +71,7 @@ class Topology:
             return self.by_label.positions_of(domain)
         return np.flatnonzero(self.tree.rows_of(domain))
 
-    # Which domains are tried.
+    # The domains to try.
 
     def job_gradients(self, job: Job, start: str, *, for_evicting: bool) -> list[list[str]]:
         if job.topology_key:
@@ -104,7 +104,7 @@ class Topology:
         return best, totals[best]
 
     def score_alone(self, sub_job: SubJob, domain: str) -> float:
-        """The score of a domain that no other is compared with."""
+        """The score of a single domain."""
         rules = self._session.chains.all_of("hyper_node_order", DomainScore)
         if rules is None:
             return self.best_domain(sub_job, (domain,))[1]
@@ -114,9 +114,9 @@ class Topology:
         return total
 
     def ranked(self, sub_job: SubJob, domains: Sequence[str]) -> list[list[str]] | None:
-        """The domains by the score that each has alone, the best first; equals together, by name.
+        """The domains by their single scores, the best first; equal ones are in one list, by name.
 
-        None: a plugin scores domains only together with others.
+        None: a plugin only scores several domains together.
         """
         rules = self._session.chains.all_of("hyper_node_order", DomainScore)
         if rules is None:
@@ -136,7 +136,7 @@ class Topology:
         return groups
 
     def scores_after(self, parts: Parts, domains: Sequence[str]) -> NDArray[np.float64] | None:
-        """The scores of sub-jobs, by sub-job and domain; None: known after a placement only."""
+        """The scores by sub-job and domain; None: they are only known after a placement."""
         rules = self._session.chains.all_of("hyper_node_order", DomainScore)
         if rules is None:
             return None
@@ -148,7 +148,7 @@ class Topology:
         return scores
 
     def is_first_by_name(self, sub_job: SubJob, domains: Sequence[str]) -> bool:
-        """Whether of domains with equal scores the first one by name is the best."""
+        """Whether the first one by name is the best of domains with equal scores."""
         if len(domains) == 1:
             return True
         rules = self._session.chains.all_of("hyper_node_order", DomainScore)
@@ -156,7 +156,7 @@ class Topology:
             return False
         return not any(rule.bonus(sub_job, name) for rule in rules for name in domains)
 
-    # How far a job may be spread.
+    # Limits of tiers.
 
     def limit_of(self, part: Job | SubJob) -> int | None:
         """The highest tier that a job or sub-job may be spread over; None: there is no limit."""
@@ -165,9 +165,9 @@ class Topology:
         topology = part.network_topology
         if topology is None or topology.hard:
             return self._limit(topology)
-        # A preference of a sub-job is bounded by what the whole job must keep to.
-        whole = self.limit_of(self._session.jobs[part.job_id])
-        return self.tree.top_tier if whole is None else whole
+        # The limit of the job also applies to a sub-job with a soft topology.
+        of_job = self.limit_of(self._session.jobs[part.job_id])
+        return self.tree.top_tier if of_job is None else of_job
 
     def _limit(self, topology: NetworkTopology | None) -> int | None:
         if topology is None:
@@ -179,7 +179,7 @@ class Topology:
         return topology.highest_tier
 
     def unknown_tier(self, job: Job) -> str:
-        """The name of a tier to which the job must keep and which no HyperNode has; empty: none."""
+        """The name of a required tier that no HyperNode has; empty: there is none."""
         topologies = [job.group.network_topology] if job.group is not None else []
         topologies += [sub_job.network_topology for _, sub_job in sorted(job.sub_jobs.items())]
         for topology in topologies:
@@ -191,11 +191,11 @@ class Topology:
         return ""
 
     def is_constrained(self, job: Job) -> bool:
-        """Whether the job, or a part of it, must stay within some domain or should."""
+        """Whether the job or a sub-job has a network topology, hard or soft, or a topology label."""
         return bool(job.topology_key) or self.widest_limit_of(job) is not None
 
     def widest_limit_of(self, job: Job) -> int | None:
-        """The limit of the job; where it has none, the highest one of its sub-jobs."""
+        """The limit of the job; without one, the highest limit of its sub-jobs."""
         if job.group is None or not job.has_network_topology:
             return None
         limit = self.limit_of(job)
@@ -204,10 +204,10 @@ class Topology:
         limits = [self.limit_of(sub_job) for sub_job in job.sub_jobs.values()]
         return max((found for found in limits if found is not None), default=None)
 
-    # Where a job is already. That follows from its pods, so that nothing is lost in a restart.
+    # Occupied domains, which are computed from pods, so that a restart loses nothing.
 
     def occupied_by(self, job: Job) -> Occupied:
-        """The domains of a job as of the beginning of the session, and what was committed since."""
+        """The domains of a job at the beginning of the session, with committed placements."""
         known = self._occupied.get(job.id)
         if known is None:
             known = self._occupied[job.id] = Occupied()
@@ -223,30 +223,30 @@ class Topology:
         return self.occupied_by(job).parts.get(sub_job.id, "")
 
     def _lowest_of(self, tasks: TaskIndex) -> str:
-        """The lowest domain with all tasks that are placed; empty where none is."""
+        """The lowest domain with all placed tasks; empty: no task is placed."""
         moves, table, tree = self._session.moves, self._session.table, self.tree
         rows = set()
         for task in tasks:
             status, node_name = moves.origin_of(task)
             if status in HOLDS_RESOURCES:
                 rows.add(table.row_of(node_name))
-        # The domain of a node that is gone is not known.
+        # The domain of a deleted node is not known.
         placed = [row for row in rows if row is not None]
         if not placed:
             return ""
-        names = [tree.names[number] for number in tree.holders_of(placed[0])]
+        names = [tree.names[number] for number in tree.domains_of(placed[0])]
         whole = [name for name in names if tree.rows_of(name)[placed].all()]
         return min(whole, key=lambda name: (tree.tier_of(name), name), default="")
 
     def occupy(self, job: Job, domain: str, parts: dict[str, str]) -> None:
-        """A placement of the job in a domain, and of its sub-jobs in others, was committed."""
+        """Records that a job was placed in a domain, and its sub-jobs in inner domains."""
         known = self.occupied_by(job)
         known.job = self.tree.common(known.job, domain)
         for id_, inner in parts.items():
             known.parts[id_] = self.tree.common(known.parts.get(id_, ""), inner)
 
     def follow(self, row: int) -> None:
-        """A task of the sub-job that is being placed went to a node."""
+        """Records the node of a task of the sub-job that is being placed."""
         number = int(self.tree.lowest_by_row[row])
         if number != NO_DOMAIN:
             self.followed = self.tree.common(self.tree.names[number], self.followed)
@@ -257,9 +257,9 @@ class Topology:
 
 
 class LabelDomains:
-    """Nodes with equal values of a label, as domains of jobs that must stay within one of them.
+    """Domains of nodes with equal values of a label, for jobs that must stay within one of them.
 
-    The name of a domain is that of the label and its value; no HyperNode has such a name.
+    The name of a domain contains the label and its value; no HyperNode has such a name.
     """
 
     def __init__(self, session: Session) -> None:
@@ -268,7 +268,7 @@ class LabelDomains:
         self._names: dict[str, dict[str, str]] = {}
         self._positions: dict[str, NDArray[np.intp]] = {}
         self._rows: dict[str, Mask] = {}
-        # By job: the domains of one that is placed, to the end of the session.
+        # By job: the domains of a placed job, until the end of the session.
         self._kept: dict[str, list[str]] = {}
 
     def __contains__(self, domain: str) -> bool:
@@ -286,7 +286,7 @@ class LabelDomains:
         return rows
 
     def of(self, job: Job) -> list[str]:
-        """The domains that the job may be placed in: the one that it is in, or else all of them."""
+        """The domains in which the job may be placed: the domain of its pods, or else all domains."""
         known = self._kept.get(job.id)
         if known is None:
             names, inside = self._named(job.topology_key), self._occupied(job)
@@ -305,7 +305,7 @@ class LabelDomains:
         return rows
 
     def problem(self, job: Job) -> str:
-        """What is wrong with all nodes where there is no domain for the job; empty: there is one."""
+        """Why there is no domain for the job; empty: there is one."""
         key = job.topology_key
         if not self._named(key):
             return f"node(s) didn't have the label {key}"
@@ -331,7 +331,7 @@ class LabelDomains:
         entries = self._session.table.entries
         for task in job.index:
             entry = entries.get(task.node_name)
-            # The domain of a node that is gone is not known.
+            # The domain of a deleted node is not known.
             if task.status in HOLDS_RESOURCES and entry is not None and entry.node is not None:
                 found.add(entry.node.labels.get(job.topology_key))
         return found

@@ -104,7 +104,8 @@ class Cluster:
 
 def _recorder(name: str, env: CoreEnvironment) -> Recorder:
     files = None if env.recording is None else RecordingFiles(env.recording, name)
-    return Recorder(origin(name, env.core_id, env.registry), files)
+    failures = env.metrics.recording_failures.labels(name)
+    return Recorder(origin(name, env.core_id, env.registry), files, failures.inc)
 
 
 class Clusters:

@@ -360,6 +360,16 @@ class TrialLostError(ServiceError):
     text = "the response was lost, because a new snapshot began or the replica process ended"
 
 
+class TrialNotStartedError(ServiceError):
+    """The operating system refused another process."""
+
+    advice = "try again in a moment, and raise the limits of processes, memory and open files"
+    retry_after_seconds = 1.0
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"no process could be started for the request: {error.strerror or error}")
+
+
 class TrialFailedError(ServiceError):
     """An error of a trial in another process, with its google.rpc.Status as bytes.
 

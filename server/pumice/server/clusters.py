@@ -159,6 +159,11 @@ class Clusters:
             )
         return cluster
 
+    def epoch_of(self, name: str) -> int:
+        """The highest epoch of a cluster; 0 if the core does not know the cluster."""
+        cluster = self._by_name.get(name)
+        return 0 if cluster is None else cluster.epoch
+
     def names(self) -> list[str]:
         return sorted(self._by_name)
 

@@ -147,7 +147,10 @@ class StaleEpochError(ServiceError):
 class FutureEpochError(ServiceError):
     """An epoch so high that every later leader would be refused."""
 
-    advice = "correct the clock of the adapter"
+    advice = (
+        "correct the clock of the adapter; if the clock ran ahead and was set back, remove the stored "
+        "epoch from the lease (annotation pumice.sh/epoch) while no adapter runs"
+    )
 
     def __init__(self, given: int, latest: int) -> None:
         super().__init__(

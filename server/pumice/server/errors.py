@@ -147,10 +147,7 @@ class StaleEpochError(ServiceError):
 class FutureEpochError(ServiceError):
     """An epoch so high that every later leader would be refused."""
 
-    advice = (
-        "correct the clock of the adapter; if the clock ran ahead and was set back, remove the stored "
-        "epoch from the lease (annotation pumice.sh/epoch) while no adapter runs"
-    )
+    advice = "correct the clock of the adapter, or remove the epoch of a wrong clock from the lease"
 
     def __init__(self, given: int, latest: int) -> None:
         super().__init__(
@@ -356,21 +353,11 @@ class TrialTimeoutError(ServiceError):
 
 
 class TrialLostError(ServiceError):
-    """The replica process ended. The next request starts another one."""
+    """The replica process ended, or could not be started. The next request starts another one."""
 
     advice = "try again, with jitter"
     retry_after_seconds = 1.0
     text = "the response was lost, because a new snapshot began or the replica process ended"
-
-
-class TrialNotStartedError(ServiceError):
-    """The operating system refused another process."""
-
-    advice = "try again in a moment, and raise the limits of processes, memory and open files"
-    retry_after_seconds = 1.0
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"no process could be started for the request: {error.strerror or error}")
 
 
 class TrialFailedError(ServiceError):

@@ -106,7 +106,6 @@ ERROR_CODES: dict[type[PumiceError], ErrorCode] = {
     errors.ObjectsRejectedError: ErrorCode(_INVALID, error_pb2.ERROR_REASON_OBJECTS_REJECTED),
     errors.TrialTimeoutError: ErrorCode(_DEADLINE, error_pb2.ERROR_REASON_TIME_LIMIT_EXCEEDED),
     errors.TrialLostError: ErrorCode(_UNAVAILABLE, error_pb2.ERROR_REASON_ANSWER_LOST),
-    errors.TrialNotStartedError: ErrorCode(_UNAVAILABLE, error_pb2.ERROR_REASON_ANSWER_LOST),
     errors.TrialFailedError: ErrorCode(_INTERNAL, error_pb2.ERROR_REASON_INTERNAL),
     errors.UnknownSubjectError: ErrorCode(_NOT_FOUND, error_pb2.ERROR_REASON_SUBJECT_UNKNOWN),
 }

@@ -19,6 +19,7 @@ from pumice.server.estimating.levels import LEVELS
 from pumice.server.explaining.facts import Facts, Subject
 from pumice.server.limits import Limits
 from pumice.server.whatif import frames
+from pumice.server.whatif.trial_forks import not_started
 
 log = logging.getLogger("pumice.server")
 # Queued bytes above which a replica that does not keep up is ended.
@@ -96,7 +97,7 @@ class ReplicaConnection:
             )
         except OSError as error:
             self.has_failed = True
-            raise errors.TrialNotStartedError(error) from error
+            raise errors.TrialLostError(not_started(error)) from error
         self._reading = asyncio.create_task(self._read())
         if self._ended:
             self._close_pipe()

@@ -21,7 +21,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from pumice.core.errors import PumiceError
-from pumice.server.errors import LimitError, TrialNotStartedError
+from pumice.server.errors import LimitError, TrialLostError
 from pumice.server.status import status_of
 from pumice.server.whatif import frames
 
@@ -74,7 +74,7 @@ class TrialForks:
                 os.close(writing)
                 raise
         except OSError as error:
-            write_all(self._target, _refusal(id_, TrialNotStartedError(error)))
+            write_all(self._target, _refusal(id_, TrialLostError(not_started(error))))
             return
         if pid == 0:
             try:
@@ -131,6 +131,10 @@ class TrialForks:
     def end_all(self) -> None:
         for id_ in list(self._forks):
             self.end(id_)
+
+
+def not_started(error: OSError) -> str:
+    return f"no process could be started for the request: {error.strerror or error}"
 
 
 def _end_with_parent() -> None:

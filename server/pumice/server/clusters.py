@@ -134,13 +134,14 @@ class Clusters:
         """Removes a cluster whose adapter did not connect again in time."""
         if cluster.stream is None and self._by_name.get(cluster.name) is cluster:
             log.info("%s: removed, because no adapter connected again", cluster.name)
+            # At once, because an adapter may connect before the task begins.
+            del self._by_name[cluster.name]
             task = asyncio.get_running_loop().create_task(self._drop(cluster))
             self._dropping.add(task)
             task.add_done_callback(self._dropping.discard)
 
     async def _drop(self, cluster: Cluster) -> None:
-        """Stops the threads of a cluster and removes its data."""
-        del self._by_name[cluster.name]
+        """Stops the threads of a removed cluster, and drops its data."""
         await cluster.stop()
         if cluster.name not in self._by_name:
             self._env.metrics.forget(cluster.name)
@@ -176,6 +177,7 @@ class Clusters:
         if stream is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_FORGOTTEN
             stream.end(reason, "an operator made the core forget this cluster")
+        del self._by_name[cluster.name]
         await self._drop(cluster)
         if stream is not None:
             await stream.finished.wait()

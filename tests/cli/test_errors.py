@@ -1,5 +1,6 @@
 """Errors of all commands: one line with the same prefix, and an exit code."""
 
+import os
 import subprocess
 import sys
 import urllib.request
@@ -64,3 +65,43 @@ def test_a_core_prints_the_port_of_its_metrics(tmp_path: Path) -> None:
         core_is_ready = urllib.request.urlopen(f"{page}/livez", timeout=20).status == 200
         core.terminate()
     assert core_is_ready
+
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "demo-with-evictions.pumice"
+
+
+def shell(redirected: str, *arguments: str | Path, **environment: str) -> tuple[int, str]:
+    """The exit code and the output of a command with other streams."""
+    words = " ".join(f"'{word}'" for word in (*_COMMAND, *map(str, arguments)))
+    done = subprocess.run(
+        ["bash", "-c", f"{words} {redirected}"],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+@pytest.mark.parametrize("redirected", [">&-", "<&- >&- 2>&-", "2>&-", "2>/dev/full"])
+def test_closed_streams_change_no_exit_code(redirected: str) -> None:
+    for path, code in ((RECORDING, 0), (Path("/nowhere"), 2)):
+        found, output = shell(redirected, "recording", "info", path)
+        assert found == code
+        assert "internal error" not in output
+
+
+def test_characters_that_the_locale_lacks_are_escaped() -> None:
+    code, output = shell("", "replay", RECORDING, "--closed", PYTHONIOENCODING="ascii")
+    assert code == 0
+    assert "\\u2192" in output
+
+
+def test_the_name_of_a_file_need_not_be_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"r\xff.pumice")
+    path.write_bytes(RECORDING.read_bytes())
+    code, output = shell("", "recording", "info", tmp_path, PYTHONIOENCODING="utf-8:strict")
+    assert code == 0
+    assert "r\\udcff.pumice" in output

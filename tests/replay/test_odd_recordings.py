@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,31 @@ def test_files_that_follow_each_other_are_one_night(tmp_path: Path) -> None:
     assert many.new.jobs == one.new.jobs
     assert run(["replay", str(rotating), "--closed"]) == 0
     assert run(["replay", str(rotating)]) == 0
+
+
+@pytest.mark.parametrize("mode", [[], ["--closed"]], ids=["compared", "what-if"])
+def test_files_without_a_session_are_no_error_beside_files_with_sessions(
+    tmp_path: Path, mode: list[str]
+) -> None:
+    """A core that stops when it has just begun a file leaves one; so does a time before a file."""
+    walk = Walk(3)
+    walk.record(tmp_path / "1.pumice")
+    walk.run(5)
+    walk.close()
+    until = datetime.fromtimestamp(walk.now_ns / SECOND, UTC).isoformat()
+    walk.recorders.clear()
+    walk.record(tmp_path / "2.pumice")
+    walk.close()
+    assert run(["replay", str(tmp_path), *mode]) == 0
+    assert run(["replay", str(tmp_path / "2.pumice"), *mode]) == 2
+    walk.recorders.clear()
+    (tmp_path / "2.pumice").unlink()
+    walk.record(tmp_path / "2.pumice")
+    walk.run(5)
+    walk.close()
+    assert run(["replay", str(tmp_path), *mode]) == 0
+    assert run(["replay", str(tmp_path), "--until", until, *mode]) == 0
+    assert run(["replay", str(tmp_path), "--until", "2020-01-01T00:00:00Z", *mode]) == 2
 
 
 @pytest.mark.parametrize("seed", range(6))

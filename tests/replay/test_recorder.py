@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
 import threading
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
-from pumice.recordings import Recording
+from pumice.recordings import Recording, RecordingWriter
 from pumice.server.recording import recorder as recorder_module
 from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -114,7 +118,7 @@ def test_one_file_for_two_clusters_is_the_first_ones(
         walk.run(5)
     for walk in (first, second):
         walk.close()
-    assert "recording stopped" in caplog.text
+    assert "is retried in a minute" in caplog.text
     assert "another cluster" in caplog.text
     assert assert_replay_identical(path, statuses=True).sessions == 5
 
@@ -151,17 +155,110 @@ def test_a_recorder_without_files_and_listeners_takes_no_notes() -> None:
     walk.close()
 
 
-def test_a_disk_that_fails_ends_the_recording_and_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_folder_that_cannot_be_created_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
+    monkeypatch.setattr(recorder_module, "_RETRY_SECONDS", 0.0)
+    folder = tmp_path / "folder"
+    folder.write_text("in the way")
     walk = Walk(1)
-    walk.record(blocked / "folder")
+    recorder = walk.record(folder)
+    walk.run(3)
+    drain(recorder)
+    assert "is retried in a minute" in caplog.text
+    assert walk.failures
+    folder.unlink()
+    walk.run(1)
+    drain(recorder)
+    walk.run(4)
+    walk.close()
+    assert len(walk.results) == 8
+    (path,) = recordings_in(folder)
+    assert assert_replay_identical(path, statuses=True).last_session == 8
+
+
+@pytest.mark.parametrize("name", ["", "one.pumice"], ids=["folder", "file"])
+def test_a_recording_that_is_deleted_is_followed_by_another(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    walk = Walk(1)
+    recorder = walk.record(folder / name if name else folder)
+    walk.run(3)
+    drain(recorder)
+    shutil.rmtree(folder)
+    drain(recorder)
+    assert "the recording was removed" in caplog.text
     walk.run(5)
     walk.close()
-    assert len(walk.results) == 5
-    assert "recording stopped" in caplog.text
+    (path,) = recordings_in(folder)
+    assert assert_replay_identical(path, statuses=True).last_session == 8
+
+
+class FullDisk:
+    """A file on a disk without space: each write writes a few bytes of the data, and fails."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data[:3])
+        raise OSError(28, "No space left on device")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_attempts_on_a_full_disk_leave_no_files_and_delete_no_recordings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "_RETRY_SECONDS", 0.0)
+    walk = Walk(3)
+    recorder = walk.record(tmp_path, max_age_ns=SECOND, kept_files=4)
+    walk.run(20, lambda _: drain(recorder))
+    whole = set(recordings_in(tmp_path))
+    assert len(whole) == 4
+    opened, begin = os.fdopen, RecordingWriter._begin
+    is_late = itertools.cycle([False, True])
+
+    def fdopen(descriptor: int, *arguments: Any) -> Any:
+        return FullDisk(opened(descriptor, *arguments))
+
+    def begin_late(writer: RecordingWriter, file: Any) -> None:
+        # Every other attempt fails after the first bytes of the file.
+        begin(writer, file._file if next(is_late) else file)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fdopen", fdopen)
+        full.setattr(RecordingWriter, "_begin", begin_late)
+        walk.run(20, lambda _: drain(recorder))
+        left = set(recordings_in(tmp_path))
+    # One makes place for the next one, which is not there.
+    assert left < whole
+    assert len(left) == 3
+    walk.run(3, lambda _: drain(recorder))
+    walk.close()
+    assert assert_replay_identical(recordings_in(tmp_path)[-1], statuses=True).last_session == 43
+
+
+def test_after_a_clock_was_set_back_the_newest_files_are_kept(tmp_path: Path) -> None:
+    """The times in their names are older than those of files that are deleted."""
+    walk = Walk(3)
+    recorder = walk.record(tmp_path, max_age_ns=SECOND, kept_files=2)
+    walk.run(10, lambda _: drain(recorder))
+    before = set(recordings_in(tmp_path))
+    walk.now_ns -= 3600 * SECOND
+    # The age of a file says nothing now, so the next one begins because this one is deleted.
+    for path in before:
+        path.unlink()
+        path.touch()
+    drain(recorder)
+    walk.run(10, lambda _: drain(recorder))
+    walk.close()
+    left = recordings_in(tmp_path)
+    assert len(left) == 2
+    assert not before & set(left)
+    assert assert_replay_identical(left[-1], statuses=True).last_session == 20
 
 
 def test_what_cannot_keep_up_begins_another_file(

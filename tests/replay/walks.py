@@ -56,6 +56,8 @@ class Walk:
         self.state = ClusterState(registry, "core-")
         self.origin = origin("walk", "core", registry)
         self.recorders: list[Recorder] = []
+        # Failures of all recorders.
+        self.failures = 0
         self.now_ns = START
         self.results: list[SessionResult] = []
         self._reader = OpReader()
@@ -76,10 +78,13 @@ class Walk:
     def record(self, path: Path, **options: int) -> Recorder:
         """From now on, into a folder or file."""
         files = RecordingFiles(RecordingOptions(path, **options), "walk")
-        recorder = Recorder(self.origin, files)
+        recorder = Recorder(self.origin, files, self._count_failure)
         recorder.start(self.state, self.now_ns)
         self.recorders.append(recorder)
         return recorder
+
+    def _count_failure(self) -> None:
+        self.failures += 1
 
     def close(self) -> None:
         for recorder in self.recorders:

@@ -42,10 +42,12 @@ class ManualClock:
 
     def __init__(self) -> None:
         self._ns = START
+        # Difference between the wall clock and the ticks.
+        self._jump_ns = 0
         self._waiting: set[threading.Condition] = set()
 
     def now_ns(self) -> int:
-        return self._ns
+        return self._ns + self._jump_ns
 
     def ticks_ns(self) -> int:
         return self._ns
@@ -54,6 +56,10 @@ class ManualClock:
         self._waiting.add(condition)
         if until_ns is None or until_ns > self._ns:
             condition.wait()
+
+    def jump(self, seconds: float) -> None:
+        """Sets the wall clock forward or back. No time passes."""
+        self._jump_ns += int(seconds * SECOND)
 
     def advance(self, seconds: float) -> None:
         self._ns += int(seconds * SECOND)

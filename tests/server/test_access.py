@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,36 @@ async def test_a_changed_file_counts_and_a_broken_one_does_not(guarded: Guarded)
         guarded.file.write_text("tokens: [")
         guarded.clock.advance(2)
         assert (await client.check_config(inspection_conf())).valid
+
+
+def test_a_file_with_the_time_and_size_of_the_old_one_counts(tmp_path: Path) -> None:
+    """As files from archives have."""
+    path, clock = tmp_path / "access.yaml", ManualClock()
+    path.write_text(rules(("old", ["observer"], None)))
+    access = AccessFile(path, clock)
+    other = tmp_path / "other.yaml"
+    other.write_text(rules(("new", ["observer"], None)))
+    stat = path.stat()
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert other.stat().st_size == stat.st_size
+    other.replace(path)
+    clock.advance(2)
+    assert access.authenticate("new", Certificate()).name == "new"
+    with pytest.raises(errors.TokenError):
+        access.authenticate("old", Certificate())
+
+
+def test_a_broken_file_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, clock = tmp_path / "access.yaml", ManualClock()
+    good = rules(("old", ["observer"], None))
+    path.write_text(good)
+    access = AccessFile(path, clock)
+    for content, count in (("tokens: [", 1), (good, 1), ("tokens: [", 2)):
+        path.write_text(content)
+        for _ in range(3):
+            clock.advance(2)
+            access.authenticate("old", Certificate())
+        assert caplog.text.count("the old roles stay in use") == count
 
 
 def inspection_conf() -> Any:

@@ -171,6 +171,19 @@ async def test_a_cluster_that_nobody_comes_back_for_is_forgotten(core: RunningCo
     assert (await again.connect()).mode == SNAPSHOT
 
 
+async def test_an_adapter_that_comes_back_when_its_cluster_is_removed_gets_a_new_one(
+    core: RunningCore,
+) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.close()
+    clusters = core.server._clusters
+    (removed,) = clusters.all()
+    clusters._abandoned(removed)
+    # No other task has run yet.
+    assert clusters.of("c1") is not removed
+    await core.served(EMPTY)
+
+
 async def test_what_was_applied_before_the_cut_is_not_lost(core: RunningCore) -> None:
     adapter = await core.served([*EMPTY, *gang("job", 1)])
     made = (await adapter.decisions())[0]

@@ -1,5 +1,6 @@
 """Who is let in: certificates right, wrong, expired and rotated; addresses that need them."""
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,55 @@ async def test_a_bad_rotation_keeps_the_old_certificates(guarded: Guarded) -> No
     pair = guarded.authority.issue("adapter", "a1", OWN)
     guarded.files[1].write_text("no key at all")
     await guarded.adapter(pair).connect()
+
+
+GARBAGE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+def damaged(authority: Authority, files: tuple[Path, Path], what: str) -> None:
+    """Files that are PEM files, as a rotation in the wrong order or a wrong secret leaves them."""
+    match what:
+        case "other key":
+            files[1].write_text(authority.issue("other", "core", "localhost")[1].read_text())
+        case "certificate":
+            files[0].write_text(GARBAGE)
+        case "key":
+            files[1].write_text(GARBAGE.replace("CERTIFICATE", "PRIVATE KEY"))
+        case "authority":
+            authority.path.write_text(GARBAGE)
+
+
+DAMAGES = ["other key", "certificate", "key", "authority"]
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+async def test_a_rotation_to_invalid_files_is_reported_once_and_can_be_repaired(
+    guarded: Guarded, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    pair = guarded.authority.issue("adapter", "a1", OWN)
+    good = guarded.folder / "good.pem"
+    paths = (*guarded.files, guarded.authority.path)
+    contents = [path.read_bytes() for path in paths]
+    good.write_bytes(contents[2])
+    damaged(guarded.authority, guarded.files, what)
+    for epoch in (1, 2):
+        await guarded.adapter(pair, good, epoch=epoch).connect()
+    assert caplog.text.count("the old ones stay in use") == 1
+    assert "certificates were reloaded" not in caplog.text
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    await guarded.adapter(pair, good, epoch=3).connect()
+    assert "certificates were reloaded" in caplog.text
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_invalid_files_are_refused_at_the_start(tmp_path: Path, what: str) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue("core", "core", "localhost")
+    damaged(authority, files, what)
+    with pytest.raises(CertificateFileError, match=r"\.pem"):
+        TlsFiles(*files, authority.path).credentials()
 
 
 # Addresses.

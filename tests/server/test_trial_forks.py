@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 from collections.abc import Callable, Iterator
@@ -82,3 +83,22 @@ def test_a_fork_that_asks_for_all_memory_at_once_is_refused(forks: Forks) -> Non
 def test_a_fork_within_its_memory_gives_its_result(forks: Forks) -> None:
     forks.forks.start(1, lambda: len(bytes(8 * MIB)), 600, 64 * MIB)
     assert forks.result() == (frames.ANSWER, 1, 8 * MIB)
+
+
+def test_a_fork_that_the_system_refuses_is_a_failed_trial(
+    forks: Forks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    descriptors = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as busy:
+        busy.setattr(os, "fork", refuse)
+        forks.forks.start(1, lambda: None, 600, MIB)
+    verb, id_, text, status = forks.result()
+    assert (verb, id_) == (frames.FAILED, 1)
+    assert "no process could be started for the request" in text
+    assert status
+    assert os.listdir("/proc/self/fd") == descriptors
+    forks.forks.start(2, lambda: "result", 600, 64 * MIB)
+    assert forks.result() == (frames.ANSWER, 2, "result")

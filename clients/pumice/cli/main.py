@@ -12,7 +12,7 @@ import click
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
 from pumice.cli.groups import LazyCommand, LazyGroup
 from pumice.cli.log_flags import with_log_flags_last
-from pumice.cli.terminal import json_option, print_error, print_json
+from pumice.cli.terminal import json_option, prepare_streams, print_error, print_json
 
 # In the order of the help.
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -170,6 +170,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: runs a command; turns errors into a line on stderr and an exit code."""
+    prepare_streams()
     if arguments is None:
         sys.exit(run(sys.argv[1:], Path(sys.argv[0]).name))
     sys.exit(run(arguments))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
@@ -37,17 +40,33 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+def prepare_streams() -> None:
+    """Makes stdout and stderr accept every text, in any locale and if they are closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # The process was started with a closed descriptor.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            # Characters that the locale lacks, and bytes of file names that are not text.
+            stream.reconfigure(errors="backslashreplace")
+
+
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_warning(text: str) -> None:
     """Prints a warning on stderr."""
-    console(stderr=True).print(
-        f"[yellow]pumice: warning:[/] {escape(one_line(text))}", soft_wrap=True
-    )
+    _print_on_stderr(f"[yellow]pumice: warning:[/] {escape(one_line(text))}")
 
 
 def print_error(text: str) -> None:
     """Prints an error on stderr, as one line."""
-    console(stderr=True).print(f"[bold red]pumice:[/] {escape(one_line(text))}", soft_wrap=True)
+    _print_on_stderr(f"[bold red]pumice:[/] {escape(one_line(text))}")
+
+
+def _print_on_stderr(markup: str) -> None:
+    # Without a reader of stderr, the exit code still tells what happened.
+    with suppress(OSError):
+        console(stderr=True).print(markup, soft_wrap=True)

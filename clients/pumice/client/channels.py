@@ -11,12 +11,18 @@ import grpc.aio
 from pumice.client.errors import SettingsError
 from pumice.client.settings import ClientSettings
 
+KEEPALIVE_MS = 10_000
 # The client reconnects to a restarted core within a second; 16 MiB is the largest response of a core.
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    # A core that disappears silently is detected on an idle stream. A core allows a ping a second.
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 _SERVER_NAME = "grpc.ssl_target_name_override"
 

@@ -46,15 +46,23 @@ class RecordingWriter:
             raise RecordingError(str(path), error.strerror or str(error)) from error
         try:
             self._claim(file)
-            if path.stat().st_size:
+            if os.fstat(file.fileno()).st_size:
                 self._go_on(file)
             else:
-                file.write(MAGIC)
-                file.flush()
+                self._begin(file)
         except BaseException:
             file.close()
             raise
         return file
+
+    def _begin(self, file: BinaryIO) -> None:
+        try:
+            file.write(MAGIC)
+            file.flush()
+        except OSError:
+            # An empty file is not a recording.
+            self.path.unlink(missing_ok=True)
+            raise
 
     def _claim(self, file: BinaryIO) -> None:
         try:
@@ -117,6 +125,14 @@ class RecordingWriter:
         self._file.write(data)
         self._file.flush()
         self.size += len(data)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether another file, or none, has the path of this one."""
+        try:
+            return not os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
 
     def close(self) -> None:
         """Writes the index, and syncs the file to the disk."""

@@ -125,7 +125,9 @@ class AccessFile:
         self._path = path
         self._clock = clock
         self._checked_ns = clock.ticks_ns()
-        self._version: tuple[int, int] = (0, 0)
+        self._version: tuple[int, int, int] = (0, 0, 0)
+        # The problem of the last read; empty: none.
+        self._problem = ""
         self._tokens: dict[str, Caller] = {}
         self._certificates: dict[str, Caller] = {}
         self._read()
@@ -153,15 +155,20 @@ class AccessFile:
         if now_ns - self._checked_ns < _RELOAD_INTERVAL_NS:
             return
         self._checked_ns = now_ns
+        problem, self._problem = self._problem, ""
         try:
             self._read()
         except AccessFileError as error:
-            log.error("the access file is invalid; the old roles stay in use: %s", error)
+            self._problem = str(error)
+            # The file is read every second, so a problem is logged once.
+            if self._problem != problem:
+                log.error("the access file is invalid; the old roles stay in use: %s", error)
 
     def _read(self) -> None:
         try:
             stat = self._path.stat()
-            version = (stat.st_mtime_ns, stat.st_size)
+            # A file from an archive may have the time and the size of the file that it replaces.
+            version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if version == self._version:
                 return
             held = parse(self._path.read_text(encoding="utf-8")).data

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 from pumice.core.errors import InputError
 
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _HIGHEST_PORT = 65_535
+# Bytes of the path of a Unix socket, in Linux.
+_MAX_SOCKET_PATH_BYTES = 107
+_PROBE_SECONDS = 1.0
 DEFAULT_ADDRESS = "127.0.0.1:7461"
 
 
@@ -22,19 +27,47 @@ class AddressError(InputError):
 def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
     """An address that other machines can reach needs mutual TLS. Raises AddressError."""
     if address.startswith("unix:"):
-        path = Path(socket_path(address))
-        if not path.parent.is_dir():
-            raise AddressError(address, f"the folder {path.parent} does not exist")
+        _check_socket(address, Path(socket_path(address)))
         return
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or not host:
         raise AddressError(address, "use HOST:PORT or unix:/path/to/socket")
+    if int(port) > _HIGHEST_PORT:
+        raise AddressError(address, f"the port is above {_HIGHEST_PORT}")
     if host not in _LOOPBACK and not mutual_tls and not insecure:
         raise AddressError(
             address,
             "other machines can reach this address; use --tls-cert, --tls-key and --tls-client-ca, "
             "or --insecure",
         )
+
+
+def _check_socket(address: str, path: Path) -> None:
+    if not path.parent.is_dir():
+        raise AddressError(address, f"the folder {path.parent} does not exist")
+    size = len(os.fsencode(path))
+    if size > _MAX_SOCKET_PATH_BYTES:
+        problem = f"the path has {size} bytes; at most {_MAX_SOCKET_PATH_BYTES} are allowed"
+        raise AddressError(address, problem)
+    if path.exists() and not path.is_socket():
+        raise AddressError(address, "this file exists and is not a socket")
+    if _is_served(path):
+        # gRPC would replace the socket, and later connections would reach another core.
+        raise AddressError(address, "another process listens on this socket")
+
+
+def _is_served(path: Path) -> bool:
+    """Whether a process listens on a socket. The socket of a process that was killed remains."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(os.fsencode(path))
+        except TimeoutError:
+            # Its queue of connections is full.
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def read_http_address(address: str) -> tuple[str, int]:

@@ -104,7 +104,8 @@ class Cluster:
 
 def _recorder(name: str, env: CoreEnvironment) -> Recorder:
     files = None if env.recording is None else RecordingFiles(env.recording, name)
-    return Recorder(origin(name, env.core_id, env.registry), files)
+    failures = env.metrics.recording_failures.labels(name)
+    return Recorder(origin(name, env.core_id, env.registry), files, failures.inc)
 
 
 class Clusters:
@@ -133,13 +134,14 @@ class Clusters:
         """Removes a cluster whose adapter did not connect again in time."""
         if cluster.stream is None and self._by_name.get(cluster.name) is cluster:
             log.info("%s: removed, because no adapter connected again", cluster.name)
+            # At once, because an adapter may connect before the task begins.
+            del self._by_name[cluster.name]
             task = asyncio.get_running_loop().create_task(self._drop(cluster))
             self._dropping.add(task)
             task.add_done_callback(self._dropping.discard)
 
     async def _drop(self, cluster: Cluster) -> None:
-        """Stops the threads of a cluster and removes its data."""
-        del self._by_name[cluster.name]
+        """Stops the threads of a removed cluster, and drops its data."""
         await cluster.stop()
         if cluster.name not in self._by_name:
             self._env.metrics.forget(cluster.name)
@@ -158,6 +160,11 @@ class Clusters:
             )
         return cluster
 
+    def epoch_of(self, name: str) -> int:
+        """The highest epoch of a cluster; 0 if the core does not know the cluster."""
+        cluster = self._by_name.get(name)
+        return 0 if cluster is None else cluster.epoch
+
     def names(self) -> list[str]:
         return sorted(self._by_name)
 
@@ -170,6 +177,7 @@ class Clusters:
         if stream is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_FORGOTTEN
             stream.end(reason, "an operator made the core forget this cluster")
+        del self._by_name[cluster.name]
         await self._drop(cluster)
         if stream is not None:
             await stream.finished.wait()

@@ -147,7 +147,7 @@ class StaleEpochError(ServiceError):
 class FutureEpochError(ServiceError):
     """An epoch so high that every later leader would be refused."""
 
-    advice = "correct the clock of the adapter"
+    advice = "correct the clock of the adapter, or remove the epoch of a wrong clock from the lease"
 
     def __init__(self, given: int, latest: int) -> None:
         super().__init__(
@@ -353,7 +353,7 @@ class TrialTimeoutError(ServiceError):
 
 
 class TrialLostError(ServiceError):
-    """The replica process ended. The next request starts another one."""
+    """The replica process ended, or could not be started. The next request starts another one."""
 
     advice = "try again, with jitter"
     retry_after_seconds = 1.0

@@ -73,6 +73,9 @@ class Limits:
     checks_waiting: int = 64
     # An epoch is a time in milliseconds. It may be this far in the future.
     epoch_ahead_ms: int = 60 * 1000
+    # It may also be this far above the highest epoch of its cluster, as after elections that follow
+    # each other while the clock is behind that epoch. A cluster is not moved ahead quickly by it.
+    epochs_after_served: int = 100
 
     def why_too_large(self, objects: int, large_bytes: int) -> LimitError | None:
         """The limit that a cluster of this size exceeds; None: it is within the limits."""

@@ -142,6 +142,9 @@ class Metrics:
             "Queues without a parent, in a cycle of parents, or with both jobs and child queues.",
         )
         self.crashes = self._counter("state_lost", "States dropped after an error of the core.")
+        self.recording_failures = self._counter(
+            "recording_failures", "Failed attempts to write a recording."
+        )
         self.refused_calls = Counter(
             "pumice_refused_calls",
             "Calls that ended with an error status of the core, by method and status code.",

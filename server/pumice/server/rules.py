@@ -14,9 +14,7 @@ MAX_NAME_LENGTH = 253
 MAX_KINDS = 256
 
 
-def check_hello(
-    message: cluster_service_pb2.ConnectRequest, now_ns: int, limits: Limits
-) -> cluster_service_pb2.Hello:
+def check_hello(message: cluster_service_pb2.ConnectRequest) -> cluster_service_pb2.Hello:
     """Returns the Hello of the first message. Raises ServiceError."""
     if message.WhichOneof("message") != "hello":
         raise errors.HelloMissingError
@@ -40,10 +38,20 @@ def check_hello(
     ours = (LOWEST_PROTOCOL, HIGHEST_PROTOCOL)
     if hello.min_protocol > HIGHEST_PROTOCOL or hello.max_protocol < LOWEST_PROTOCOL:
         raise errors.ProtocolVersionError(hello.min_protocol, hello.max_protocol, ours)
-    latest = now_ns // 1_000_000 + limits.epoch_ahead_ms
-    if hello.epoch > latest:
-        raise errors.FutureEpochError(hello.epoch, latest)
     return hello
+
+
+def check_epoch(epoch: int, served: int, now_ns: int, limits: Limits) -> None:
+    """Refuses an epoch far ahead of the clock. Raises FutureEpochError.
+
+    ``served`` is the highest epoch of the cluster so far; 0: none. If it is ahead of the clock, the
+    clock was set back, and the epochs of the next leaders follow it.
+    """
+    latest = now_ns // 1_000_000 + limits.epoch_ahead_ms
+    if served:
+        latest = max(latest, served + limits.epochs_after_served)
+    if epoch > latest:
+        raise errors.FutureEpochError(epoch, latest)
 
 
 def check_kinds(count: int) -> None:

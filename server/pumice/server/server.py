@@ -242,8 +242,6 @@ class CoreServer:
             await self._server.stop(_GRACE_SECONDS)
         if self._pages is not None:
             await asyncio.to_thread(self._pages.stop)
-        if self._options.address.startswith("unix:"):
-            Path(socket_path(self._options.address)).unlink(missing_ok=True)
 
     async def wait(self) -> None:
         if self._server is not None:

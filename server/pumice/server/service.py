@@ -19,7 +19,7 @@ from pumice.server.decoding import received
 from pumice.server.object_sizes import large_ops
 from pumice.server.peers import PeerCounts, peer_of
 from pumice.server.received_batches import ReceivedBatch
-from pumice.server.rules import StreamRules, check_hello, check_kinds
+from pumice.server.rules import StreamRules, check_epoch, check_hello, check_kinds
 from pumice.server.status import grpc_status
 from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
@@ -134,10 +134,11 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         context: Any,
     ) -> None:
         limits = self._env.limits
-        hello = check_hello(first, self._env.clock.now_ns(), limits)
+        hello, now_ns = check_hello(first), self._env.clock.now_ns()
+        check_epoch(hello.epoch, self._clusters.epoch_of(hello.cluster), now_ns, limits)
         cluster = self._clusters.of(hello.cluster)
         loop = asyncio.get_running_loop()
-        stream = AdapterStream(hello, peer_of(context), limits, loop, self._env.clock.now_ns())
+        stream = AdapterStream(hello, peer_of(context), limits, loop, now_ns)
         cluster.admit(stream)
         gauge = self._env.metrics.streams.labels(cluster.name)
         self._open.add(stream)

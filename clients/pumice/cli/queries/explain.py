@@ -230,7 +230,7 @@ def _print_nearest_nodes(explanation: Explanation) -> None:
     if not explanation.nearest_nodes:
         return
     nearest = FittedTable(
-        Column(f"nearest nodes for {explanation.blocking_pod}", shortens=True),
+        Column(f"nearest nodes for {escape(explanation.blocking_pod)}", shortens=True),
         Column("lacks", wraps=True),
         Column("other reasons", wraps=True),
     )
@@ -248,16 +248,17 @@ def _print_placements(explanation: Explanation) -> None:
         if not placement.feasible_node_count:
             # No nodes were examined; the sentence names the node.
             continue
-        title = f"nodes for {placement.pod}"
+        title = f"nodes for {escape(placement.pod)}"
         if placement.session:
-            title += f", placed by {placement.action or '?'} in session {placement.session}"
+            action = escape(placement.action) or "?"
+            title += f", placed by {action} in session {placement.session}"
         scores = FittedTable(
             Column(title, shortens=True), number("score"), Column("of which", wraps=True)
         )
         for place, scored in enumerate((placement.node, *placement.runners_up)):
             parts = ", ".join(f"{part.plugin} {part.score:g}" for part in scored.parts)
             mark = "  " if place else "[green]*[/] "
-            scores.add_row(f"{mark}{escape(scored.node)}", f"{scored.score:g}", parts)
+            scores.add_row(f"{mark}{escape(scored.node)}", f"{scored.score:g}", escape(parts))
         print_table(scores)
 
 

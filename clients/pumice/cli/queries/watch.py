@@ -75,7 +75,8 @@ def session_lines(session: Session) -> Iterator[str]:
     )
     for evict in session.evictions:
         job = f" for {escape(evict.for_job)}" if evict.for_job else ""
-        yield f"  [red]evict[/] {escape(evict.pod)} from {evict.node}{job} ({evict.reason})"
+        where, reason = escape(evict.node), escape(evict.reason)
+        yield f"  [red]evict[/] {escape(evict.pod)} from {where}{job} ({reason})"
     jobs: dict[str, Counter[str]] = {}
     for bind in session.binds:
         jobs.setdefault(bind.job or bind.pod, Counter())[bind.node] += 1

@@ -265,30 +265,26 @@ def _check_options(*, several: bool, compares: bool, simulates: bool, **given: o
 
 def _compare(paths: list[Path], asked: _Comparing) -> int:
     """Compares all recordings, skipping unreadable ones; returns the highest exit code."""
-    codes, sections = [0], Sections()
+    codes, sections, compared = [0], Sections(), 0
     for held in opened_files(paths, codes):
         if len(paths) > 1 and not asked.as_json:
             click.echo(f"{held.path}:")
         try:
-            found = _diff(held, asked)
+            found = _diff(held, asked, several=len(paths) > 1)
         except RecordingError as error:
             print_error(str(error))
             codes.append(BAD_INPUT)
             continue
-        codes.append(_code(found))
+        compared += found.sessions
+        codes.append(0 if found.identical or not found.sessions else FAILED)
         if found.ending and asked.strict:
             print_error(f"{held.path}: {found.ending}")
             codes.append(BAD_INPUT)
         sections.found += _sections(held, found)
     if len(paths) > 1 and not asked.session:
         codes += _print_gaps(sections, asked)
-    return max(codes)
-
-
-def _code(found: Comparison) -> int:
-    if not found.sessions:
-        return BAD_INPUT
-    return 0 if found.identical else FAILED
+    # One of several files may have no session: a core began it last, or after ``--until``.
+    return max(codes) if compared else BAD_INPUT
 
 
 def _print_gaps(sections: Sections, asked: _Comparing) -> list[int]:
@@ -309,7 +305,7 @@ def _sections(held: Recording, found: Comparison) -> list[Section]:
     return [first] if found.sessions and len(found.runs) == 1 else []
 
 
-def _diff(held: Recording, asked: _Comparing) -> Comparison:
+def _diff(held: Recording, asked: _Comparing, *, several: bool) -> Comparison:
     with _progress("comparing session {}") as progress:
         found = compare_recording(
             held,
@@ -320,7 +316,7 @@ def _diff(held: Recording, asked: _Comparing) -> Comparison:
             allow_refused=asked.allow_missing_plugins,
             progress=progress,
         )
-    if not found.sessions:
+    if not found.sessions and not several:
         _report_no_comparison(held, asked.session, asked.until_ns)
     if asked.as_json:
         print_json(comparison_json(found))

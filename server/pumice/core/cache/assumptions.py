@@ -58,6 +58,10 @@ class CoolDown:
         doublings = min(self.failures - _FAILURES_BEFORE_COOL_DOWN, 6)
         self.until_ns = now_ns + min(_SECOND_NS << doublings, _LONGEST_COOL_DOWN_NS)
 
+    def holds(self, now_ns: int) -> bool:
+        # No cool-down is longer, so otherwise the clock was set back.
+        return 0 < self.until_ns - now_ns <= _LONGEST_COOL_DOWN_NS
+
 
 class CoolDowns(dict[str, CoolDown]):
     """Cool-downs by job id."""
@@ -91,10 +95,10 @@ class CoolDowns(dict[str, CoolDown]):
 
     def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
         state = self.get(job_id)
-        return state.code if state is not None and state.until_ns > now_ns else None
+        return state.code if state is not None and state.holds(now_ns) else None
 
     def next_wake(self, now_ns: int) -> int | None:
-        times = [state.until_ns for state in self.values() if state.until_ns > now_ns]
+        times = [state.until_ns for state in self.values() if state.holds(now_ns)]
         return min(times, default=None)
 
 
@@ -178,9 +182,11 @@ class Assumptions:
     def expire(self, before_ns: int, now_ns: int) -> list[Assumption]:
         """Marks the assumptions made before a time as expired, and returns them.
 
-        The age of an expired assumption is counted anew, so that it is not returned every time.
+        The age of an expired assumption is counted anew, so that it is not returned every time. An
+        assumption from the future was made before the clock was set back.
         """
-        old = [a for a in self._by_pod.values() if a.since_ns < before_ns]
+        latest_ns = now_ns + (now_ns - before_ns)
+        old = [a for a in self._by_pod.values() if a.since_ns < before_ns or a.since_ns > latest_ns]
         for assumption in old:
             assumption.expired = True
             assumption.since_ns = now_ns
@@ -227,7 +233,8 @@ class BrokenGangs:
                     self.since.setdefault(job.id, now_ns)
         if self.since:
             self.since = {
-                id_: since
+                # The clock may have been set back.
+                id_: min(since, now_ns)
                 for id_, since in sorted(self.since.items())
                 if id_ in jobs and is_broken(jobs[id_])
             }

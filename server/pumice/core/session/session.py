@@ -163,8 +163,12 @@ class Session:
         return self.cache.plugin_data.of(plugin)
 
     def last_time(self, plugin: str) -> int | None:
-        """The time that a plugin stored with ``keep_time``; None: it stored none."""
-        return self.kept_times.get(plugin, self.cache.plugin_times.get(plugin))
+        """The time that a plugin stored with ``keep_time``; None: it stored none.
+
+        A time after this session was stored before the clock was set back, and does not count.
+        """
+        kept = self.kept_times.get(plugin, self.cache.plugin_times.get(plugin))
+        return None if kept is not None and kept > self.now_ns else kept
 
     def keep_time(self, plugin: str, time_ns: int) -> None:
         """Stores a time for a plugin over sessions; it is dropped if the session fails."""

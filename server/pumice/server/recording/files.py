@@ -81,13 +81,18 @@ class RecordingFiles:
         self._cluster = file_name_of(cluster)
         self._writer: RecordingWriter | None = None
         self._since_ns = 0
+        # Whether the checkpoint at the beginning of the file is complete.
+        self._has_checkpoint = False
+        # The files that this process began, in their order.
+        self._begun: list[Path] = []
 
     def begin(self, first_session: int, now_ns: int) -> None:
         """Closes the current file and begins the next one."""
         self.close()
         self._options.check()
-        self._since_ns = now_ns
+        self._since_ns, self._has_checkpoint = now_ns, False
         self._writer = RecordingWriter(self._path(first_session, now_ns))
+        self._begun.append(self._writer.path)
         if self._writer.cut_bytes:
             path, cut = self._writer.path, self._writer.cut_bytes
             log.warning("%s: the last %d bytes were incomplete and were truncated", path, cut)
@@ -110,15 +115,21 @@ class RecordingFiles:
             own = sorted(self._own())
             for _, old in own[: -self._options.kept_files]:
                 old.unlink(missing_ok=True)
+            self._begun = [path for path in self._begun if path.exists()]
 
-    def _own(self) -> Iterator[tuple[tuple[str, int, int], Path]]:
-        """The files of this cluster with their sort keys."""
+    def _own(self) -> Iterator[tuple[tuple[int, str, int, int], Path]]:
+        """The files of this cluster with their sort keys.
+
+        The time in a name does not order the files of this process, because the clock may be set
+        back.
+        """
+        places = {path: place for place, path in enumerate(self._begun, 1)}
         for path in self._options.path.glob(f"*{SUFFIX}"):
             name = path.name.removesuffix(SUFFIX)
             end = _NAME_END.fullmatch(name.removeprefix(self._cluster))
             if end is not None and name.startswith(self._cluster):
                 time, session, number = end.groups("1")
-                yield (time, int(session), int(number)), path
+                yield (places.get(path, 0), time, int(session), int(number)), path
 
     def put(self, entry: RecordingEntry) -> None:
         if self._writer is not None:
@@ -127,6 +138,16 @@ class RecordingFiles:
     def flush(self) -> None:
         if self._writer is not None:
             self._writer.flush()
+
+    def complete_checkpoint(self) -> None:
+        """Writes the checkpoint that was put into a new file. An incomplete one is removed."""
+        self.flush()
+        self._has_checkpoint = True
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the current file was deleted or moved, so that later entries would be lost."""
+        return self._writer is not None and self._writer.is_removed
 
     def is_full(self, now_ns: int) -> bool:
         if self._writer is None or self._options.is_one_file:
@@ -142,8 +163,15 @@ class RecordingFiles:
             writer.close()
 
     def abandon(self) -> None:
-        """Closes a file that can no longer be written, without completing it."""
+        """Closes a file that can no longer be written, without completing it.
+
+        A file without a checkpoint cannot be read, and there may be one for each retry, so it is
+        removed.
+        """
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with suppress(OSError):
                 writer.abandon()
+            if not (self._has_checkpoint or self._options.is_one_file):
+                with suppress(OSError):
+                    writer.path.unlink()

@@ -53,9 +53,16 @@ def _yield_thread() -> None:
 class Recorder:
     """An observer that records a cluster. It does nothing without a file and without listeners."""
 
-    def __init__(self, origin: entries.Origin, files: RecordingFiles | None = None) -> None:
+    def __init__(
+        self,
+        origin: entries.Origin,
+        files: RecordingFiles | None = None,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         self._origin = origin
         self._files = files
+        # Called on the recorder's thread.
+        self._on_failure = on_failure
         self._listeners: list[Listener] = []
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -200,17 +207,16 @@ class Recorder:
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except OSError as error:
+        except (OSError, RecordingError) as error:
             # Scheduling continues without a recording.
             log.error("%s: recording failed and is retried in a minute: %s", self._name, error)
+            self._on_failure()
             if self._files is not None:
                 self._files.abandon()
                 self._retry_at = time.monotonic() + _RETRY_SECONDS
-        except RecordingError as error:
-            log.error("%s: recording stopped: %s", self._name, error)
-            self._files = None
         except Exception:
             log.exception("%s: recording stopped after an error", self._name)
+            self._on_failure()
             self._files = None
 
     def _write(self, made: Iterator[RecordingEntry]) -> None:
@@ -231,15 +237,19 @@ class Recorder:
         self._files.begin(checkpoint.engine.session + 1, now_ns)
         for entry in entries.opening(self._origin, checkpoint, now_ns, _yield_thread):
             self._files.put(entry)
-        self._files.flush()
+        self._files.complete_checkpoint()
 
     def _flush(self) -> None:
         self._flushed = time.monotonic()
         if self._retry_at is not None and self._flushed >= self._retry_at:
             self._retry_at = None
             self._full = self._current
-        if self._files is not None:
-            self._files.flush()
+        if self._files is None:
+            return
+        self._files.flush()
+        if self._files.is_removed and self._full != self._current:
+            log.warning("%s: the recording was removed; another file begins", self._name)
+            self._full = self._current
 
     def _close_file(self) -> None:
         if self._files is not None:

@@ -16,6 +16,9 @@ _INLINE = "inline requests"
 _SECOND_NS = 1_000_000_000
 # Number of checks within the idle time.
 _CHECKS_WHILE_IDLE = 4
+# Time after a failure of a replica within which only a Schedule or EstimateStart request starts
+# another one, because the copy of a large cluster delays its sessions.
+RESTART_SECONDS = 30.0
 
 
 class ReplicaPool:
@@ -32,17 +35,20 @@ class ReplicaPool:
         self._stopping: set[asyncio.Task[None]] = set()
         self._closed = False
         self._starting: dict[str, asyncio.Task[None]] = {}
+        # The time until which no replica starts by itself, by cluster.
+        self._restart_at: dict[str, float] = {}
 
     async def inline(self) -> ReplicaConnection:
         """The process for inline requests, started if it does not run."""
         async with self._locks.setdefault("", asyncio.Lock()):
-            if self._inline is None or not self._inline.is_alive:
-                if self._inline is not None:
-                    self._stop_connection(self._inline)
-                self._inline = await self._start_inline()
+            inline = self._inline
+            if inline is None or not inline.is_alive:
+                if inline is not None:
+                    self._stop_connection(inline)
+                inline = self._inline = await self._start_inline()
                 self._reap_idle()
-            self._inline.touch()
-            return self._inline
+            inline.touch()
+            return inline
 
     async def _start_inline(self) -> ReplicaConnection:
         connection = self._new_connection(_INLINE)
@@ -75,7 +81,8 @@ class ReplicaPool:
         if known is not None and known.cluster is cluster and known.is_current:
             known.connection.touch()
             return known.connection if known.connection.is_ready else None
-        if cluster.name not in self._starting and not self._closed:
+        waits = self._restart_at.get(cluster.name, 0.0) > asyncio.get_running_loop().time()
+        if cluster.name not in self._starting and not self._closed and not waits:
             task = asyncio.get_running_loop().create_task(self._prepare(cluster))
             self._starting[cluster.name] = task
         return None
@@ -131,6 +138,7 @@ class ReplicaPool:
         replica = self._by_cluster.get(cluster.name)
         if replica is not None and replica.cluster is cluster:
             self._drop(replica)
+        self._restart_at.pop(cluster.name, None)
         lock = self._locks.get(cluster.name)
         if lock is not None and not lock.locked():
             del self._locks[cluster.name]
@@ -145,9 +153,21 @@ class ReplicaPool:
     def _new_connection(self, name: str) -> ReplicaConnection:
         if self._closed:
             raise errors.TrialLostError
-        connection = ReplicaConnection(name)
+        connection = ReplicaConnection(name, self._ended)
         self._connections.add(connection)
         return connection
+
+    def _ended(self, connection: ReplicaConnection) -> None:
+        """Drops a connection that ended by itself. Its cluster is no longer observed."""
+        if connection is self._inline:
+            self._inline = None
+        for replica in list(self._by_cluster.values()):
+            if replica.connection is connection:
+                self._drop(replica)
+        if connection.has_failed:
+            now = asyncio.get_running_loop().time()
+            self._restart_at[connection.name] = now + RESTART_SECONDS
+        self._stop_connection(connection)
 
     def _stop_connection(self, connection: ReplicaConnection) -> None:
         """Stops a connection, unless it is being stopped already."""

@@ -7,11 +7,13 @@ limit is higher, for a fork that allocates much at once or while the replica is 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import resource
 import selectors
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +21,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from pumice.core.errors import PumiceError
-from pumice.server.errors import LimitError
+from pumice.server.errors import LimitError, TrialLostError
 from pumice.server.status import status_of
 from pumice.server.whatif import frames
 
 _READ_BYTES = 1 << 20
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork, because a fork may have little memory.
+_prctl = ctypes.CDLL(None).prctl if sys.platform.startswith("linux") else None
 # Interval at which the memory of running forks is measured.
 _MEASURE_SECONDS = 0.02
 # The kernel's limit is higher by this. It exceeds the blocks in which CPython and malloc extend their
@@ -60,11 +65,20 @@ class TrialForks:
     def start(self, id_: int, work: Callable[[], Any], seconds: int, memory_bytes: int) -> None:
         """Runs ``work`` in a fork. Its pipe is registered with the fork's id as data."""
         max_data_bytes = _data_bytes(os.getpid()) + memory_bytes
-        reading, writing = os.pipe()
-        pid = os.fork()
+        try:
+            reading, writing = os.pipe()
+            try:
+                pid = os.fork()
+            except OSError:
+                os.close(reading)
+                os.close(writing)
+                raise
+        except OSError as error:
+            write_all(self._target, _refusal(id_, TrialLostError(not_started(error))))
+            return
         if pid == 0:
             try:
-                os.close(reading)
+                self._leave_replica(reading)
                 _limit_resources(seconds, max_data_bytes + _MARGIN_BYTES)
                 write_all(writing, _run_work(id_, work))
             finally:
@@ -74,6 +88,15 @@ class TrialForks:
         fork = _Fork(id_, pid, reading, bytearray(), memory_bytes, max_data_bytes)
         self._forks[id_] = fork
         self._selector.register(reading, selectors.EVENT_READ, id_)
+
+    def _leave_replica(self, reading: int) -> None:
+        """Closes the pipes of the replica, and makes this process end with it. In the fork.
+
+        A core notices the end of a replica when the pipe closes, which forks must not delay.
+        """
+        _end_with_parent()
+        os.close(reading)
+        os.close(self._target)
 
     def collect(self, id_: int) -> None:
         """Reads output of a fork, and forwards its result after its end."""
@@ -108,6 +131,16 @@ class TrialForks:
     def end_all(self) -> None:
         for id_ in list(self._forks):
             self.end(id_)
+
+
+def not_started(error: OSError) -> str:
+    return f"no process could be started for the request: {error.strerror or error}"
+
+
+def _end_with_parent() -> None:
+    """Makes Linux kill this process when its parent ends. In the fork."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def write_all(target: int, data: bytes) -> None:

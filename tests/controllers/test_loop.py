@@ -261,3 +261,23 @@ async def test_a_deletion_is_known_at_once(fake_api: FakeApi, loops: Loops) -> N
     await until(lambda: ("configmaps", "ns", "a") not in fake_api.objects)
     await until(lambda: loops.metrics.counted("reconciles", result="absent") >= 1)
     assert len(fake_api.made("DELETE", "/configmaps/a")) == 1
+
+
+async def test_a_missing_right_of_many_keys_costs_few_calls(
+    fake_api: FakeApi, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Backoff(0.01, 0.05)
+    monkeypatch.setattr("pumice.controllers.runtime.loop.RETRY_BACKOFF", quick)
+    names = [f"owner-{number}" for number in range(50)]
+    for name in names:
+        fake_api.put("configmaps", owner(name))
+    text = 'User "u" cannot create resource "pods" in API group "" in the namespace "ns"'
+    trouble = Trouble("POST", "/pods$", times=10_000, status=403, message=text)
+    fake_api.trouble = [trouble]
+    loops.start(OnePodEach(ControllerOptions()))
+    metrics = loops.metrics
+    await until(lambda: metrics.counted("acts", verb="create", result="withheld") > 200)
+    # All of the first calls are in flight when the first refusal arrives.
+    assert metrics.counted("acts", verb="create", result="failed") < len(names) + 5
+    trouble.times = 0
+    await until(lambda: all(("pods", "ns", name) in fake_api.objects for name in names))

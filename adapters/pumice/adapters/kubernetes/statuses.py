@@ -13,6 +13,7 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
 )
 from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.native_conditions import native_condition
 from pumice.adapters.kubernetes.object_index import (
     GroupVersion,
@@ -35,7 +36,6 @@ from pumice.adapters.kubernetes.session import (
     MERGE,
     METADATA_ONLY,
     STRATEGIC,
-    ApiSession,
     Fence,
 )
 from pumice.adapters.runtime.clock import Clock
@@ -91,7 +91,7 @@ class KubernetesStatusUpdater:
 
     def __init__(
         self,
-        api: ApiSession,
+        api: ApiCalls,
         index: ObjectIndex,
         events: EventRecorder,
         clock: Clock,

@@ -35,7 +35,11 @@ from pumice.v1.object_pb2 import KIND_POD
 from pumice.v1.status_pb2 import StatusChange
 
 # A lease that is renewed late is lost for a moment, and rights may be granted later.
-_AGAIN: Final = TRANSIENT | {ApplyCode.NOT_LEADING, ApplyCode.FORBIDDEN}
+_AGAIN: Final = TRANSIENT | {
+    ApplyCode.NOT_LEADING,
+    ApplyCode.FORBIDDEN,
+    ApplyCode.WITHHELD,
+}
 # The fourth failure in a row is logged, then the eighth, and so on.
 _LOGGED_FAILURES: Final = 4
 

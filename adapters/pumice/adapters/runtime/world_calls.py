@@ -22,6 +22,8 @@ TRANSIENT: Final = frozenset(
         ApplyCode.TIMED_OUT,
     }
 )
+# The missing right of a call that was not sent is logged once.
+_UNLOGGED: Final = frozenset({ApplyCode.DONE, ApplyCode.WITHHELD})
 # The object was deleted meanwhile, which is usual.
 _GONE: Final = frozenset({ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID})
 
@@ -76,7 +78,7 @@ class UpdateCalls:
             self._is_deposed = True
             return
         self._is_deposed = False
-        if result.code is not ApplyCode.DONE:
+        if result.code not in _UNLOGGED:
             level = logging.DEBUG if result.code in _GONE else logging.WARNING
             reason = f"{result.code.value} {result.reason}".rstrip()
             where = f"{shown_kind(key[0])} {key[1]}"

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
 from pumice.adapters.kubernetes.errors import KubernetesError, one_line
 from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.missing_rights import GuardedCalls
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.retries import RetryPolicy
@@ -105,15 +106,16 @@ class ControllerLoop:
         self.caches = Caches(self._by_watch)
         self._running = [self._add(controller) for controller in controllers]
         self._reflectors = self._all_reflectors()
+        guarded = GuardedCalls(api, clock, self._rng, metrics)
         recorder = EventRecorder(
-            api, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
+            guarded, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
         )
         self._events = EventQueue(recorder, metrics, may_act)
         by_resource: dict[Any, list[ObjectCache[Any]]] = {}
         for watch, cache in self._by_watch.items():
             by_resource.setdefault(watch.resource, []).append(cache)
         self._performer = Performer(
-            api, by_resource, self._events, metrics, may_act, options.call_seconds
+            guarded, by_resource, self._events, metrics, may_act, options.call_seconds
         )
         self._in_flight: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
@@ -275,7 +277,9 @@ class ControllerLoop:
         if failure is not None:
             most = _OUTAGE_SECONDS if failure.is_outage else RETRY_BACKOFF.ceiling_seconds
             delay = queue.retry(key, failure.retry_after, most)
-            is_expected = failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
+            is_expected = failure.is_withheld or (
+                failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
+            )
             log.log(
                 logging.DEBUG if is_expected else logging.WARNING,
                 "%s: %s: %s; retry in %.1f s",

@@ -18,11 +18,13 @@ from pumice.adapters.kubernetes.errors import (
     NamespaceTerminatingError,
     NotLeadingError,
     UnreachableError,
+    WithheldError,
     one_line,
 )
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.object_head import UNREADABLE
 from pumice.adapters.kubernetes.resources import Resource
-from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, Fence
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Write
 from pumice.controllers.runtime.cache import ObjectCache
@@ -65,6 +67,8 @@ class Failure:
     is_outage: bool = False
     # Whether the call was not made because this process does not lead.
     is_not_leading: bool = False
+    # Whether the call was not made because a right is missing, which is logged once for all objects.
+    is_withheld: bool = False
 
 
 class Performer:
@@ -72,7 +76,7 @@ class Performer:
 
     def __init__(
         self,
-        api: ApiSession,
+        api: ApiCalls,
         caches: Mapping[Resource, Sequence[ObjectCache[Any]]],
         events: EventQueue,
         metrics: Metrics,
@@ -122,13 +126,14 @@ class Performer:
             return None
         except KubernetesError as error:
             is_conflict = isinstance(error, ApiError) and error.status == CONFLICT
-            result = "conflict" if is_conflict else "failed"
+            is_withheld = isinstance(error, WithheldError)
+            result = "conflict" if is_conflict else "withheld" if is_withheld else "failed"
             self._metrics.count("acts", verb=verb, resource=resource, result=result)
             if not is_conflict:
                 self._report(act, error)
             text = f"{verb} {act.resource.name} {_name(act)}: {one_line(error)}"
             wait = error.retry_after if isinstance(error, ApiError) else 0.0
-            return Failure(text, is_conflict, wait, _is_outage(error))
+            return Failure(text, is_conflict, wait, _is_outage(error), is_withheld=is_withheld)
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create):
             return await self._handle_existing(act)

@@ -143,7 +143,7 @@ class GuardedCalls:
         if refused.is_withheld:
             return
         refused.count += 1
-        if refused.is_withheld:
+        if refused.count == REFUSALS:
             self._set_due(refused)
             count = sum(one.is_withheld for one in right.refused.values())
             level = logging.ERROR if count == 1 else logging.DEBUG

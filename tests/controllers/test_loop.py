@@ -233,6 +233,24 @@ async def test_work_that_was_cut_off_is_done_when_the_process_leads_again(
     await until(lambda: labels(fake_api, "a").get("done"))
 
 
+async def test_a_standby_remembers_no_deleted_objects(fake_api: FakeApi, loops: Loops) -> None:
+    """A standby may run for months, and every Job of every day has another name."""
+    loop = loops.start(OnePodEach(ControllerOptions()))
+    await until(lambda: all(one.listed.is_set() for one in loop._reflectors))
+    await end_tasks(loops.tasks.pop())
+    for number in range(100):
+        fake_api.put("configmaps", owner(f"old-{number}"))
+    await until(lambda: len(loop.caches[OWNERS]) == 100)
+    for number in range(100):
+        fake_api.remove("configmaps", "ns", f"old-{number}")
+    fake_api.put("configmaps", owner("kept"))
+    await until(lambda: len(loop.caches[OWNERS]) == 1)
+    assert [len(one.queue) for one in loop._running] == [0]
+    loops.tasks.append(asyncio.create_task(loop.work()))
+    await until(lambda: labels(fake_api, "kept").get("done"))
+    assert len(fake_api.made("POST", "/pods$")) == 1
+
+
 async def test_an_object_of_an_earlier_owner_is_told_once(fake_api: FakeApi, loops: Loops) -> None:
     fake_api.put("configmaps", owner("a"))
     reference = {"name": "a", "uid": "earlier", "controller": True}

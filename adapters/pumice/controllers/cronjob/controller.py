@@ -27,15 +27,18 @@ class CronJobController(Controller[Observed]):
         # When schedules were changed, until the annotation has the time; 0: since the last `observe`.
         self._changed_ms: dict[Key, int] = {}
 
+    def track(self, change: Change[Any], caches: Caches) -> None:
+        if change.watch == WATCHED_CRON_JOBS:
+            self._track_schedule(change)
+
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         metadata = change.latest.metadata
         if change.watch == WATCHED_CRON_JOBS:
-            self._track(change)
             return (metadata.key,)
         owner = metadata.controller_key(CRON_JOBS)
         return (owner,) if owner is not None else ()
 
-    def _track(self, change: Change[CronJob]) -> None:
+    def _track_schedule(self, change: Change[CronJob]) -> None:
         old, new, key = change.old, change.new, change.latest.metadata.key
         if old is None or new is None:
             self._changed_ms.pop(key, None)

@@ -44,6 +44,8 @@ _OUTAGE_SECONDS: Final = 10.0
 # Delay of a key whose calls were not made because the lease was not renewed in time. The workers end
 # when the loss of the lease is noticed; if the lease is renewed first, they continue.
 _NOT_LEADING_SECONDS: Final = 0.2
+# Other work continues after the keys of so many objects.
+_KEYS_AT_ONCE: Final = 100
 # The next attempt usually resolves a conflict. A conflict with a delay of this length is logged as a
 # warning.
 _LASTING_CONFLICT_SECONDS: Final = 1.0
@@ -70,17 +72,40 @@ class _Running:
         self.controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(RETRY_BACKOFF, clock, rng)
         self._caches = caches
+        # A standby enqueues no keys: nobody would take those of deleted objects.
+        self._is_working = False
 
-    def enqueue(self, change: Change[Any]) -> None:
+    def handle(self, change: Change[Any]) -> None:
         try:
-            keys = self.controller.keys(change, self._caches)
+            self.controller.track(change, self._caches)
+            keys = self.controller.keys(change, self._caches) if self._is_working else ()
             if keys:
                 seconds = self.controller.delay_seconds(change)
                 for key in keys:
                     self.queue.add_after(key, seconds)
         except Exception:
-            # A bug. The watch and all other controllers continue.
-            log.exception("%s: %s", self.controller.name, shown_key(change.latest.metadata.key))
+            self._log_bug(change)
+
+    async def begin(self) -> None:
+        """Enqueues the keys of all objects that exist, and from now on those of changes."""
+        self._is_working = True
+        for watch in self.controller.watches:
+            for number, obj in enumerate(list(self._caches[watch])):
+                change = Change(watch, None, obj)
+                try:
+                    for key in self.controller.keys(change, self._caches):
+                        self.queue.add(key)
+                except Exception:
+                    self._log_bug(change)
+                if number % _KEYS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    def end(self) -> None:
+        self._is_working = False
+
+    def _log_bug(self, change: Change[Any]) -> None:
+        """Logs an error of a controller. The watch and all other controllers continue."""
+        log.exception("%s: %s", self.controller.name, shown_key(change.latest.metadata.key))
 
 
 class ControllerLoop:
@@ -128,7 +153,7 @@ class ControllerLoop:
                 cache = self._by_watch[watch] = ObjectCache(watch, self._metrics)
             else:
                 cache.add_indexes(watch)
-            cache.listeners.append(running.enqueue)
+            cache.listeners.append(running.handle)
         return running
 
     def _all_reflectors(self) -> list[Reflector | OnDemandReflector]:
@@ -200,6 +225,15 @@ class ControllerLoop:
         for reflector in self._reflectors:
             await reflector.listed.wait()
         log.info("reconciling begins")
+        try:
+            for one in self._running:
+                await one.begin()
+            await self._work()
+        finally:
+            for one in self._running:
+                one.end()
+
+    async def _work(self) -> None:
         events = asyncio.create_task(self._events.run())
         tasks = [asyncio.create_task(self._dispatch(one)) for one in self._running]
         tasks += [

@@ -28,9 +28,10 @@ from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.controller import Caches, Controller
 from pumice.controllers.runtime.event_queue import EventQueue
+from pumice.controllers.runtime.failures import Failure
 from pumice.controllers.runtime.objects import Key, Manifest, shown_key
 from pumice.controllers.runtime.on_demand import OnDemandReflector
-from pumice.controllers.runtime.performing import Failure, Performer
+from pumice.controllers.runtime.performing import Performer
 from pumice.controllers.runtime.watches import Change, Watch
 
 log = logging.getLogger(__name__)

@@ -159,7 +159,7 @@ class GuardedCalls:
             return
         if refused.is_withheld:
             # The right may be granted in the other namespaces too.
-            log.info("the right to %s is not missing any more", name)
+            log.info("right not missing any more: %s", name)
             right.refused.clear()
             self._metrics.remove_gauge("missing_rights", right=name)
         if not right.refused:

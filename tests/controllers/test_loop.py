@@ -299,3 +299,12 @@ async def test_a_missing_right_of_many_keys_costs_few_calls(
     assert metrics.counted("acts", verb="create", result="failed") < len(names) + 5
     trouble.times = 0
     await until(lambda: all(("pods", "ns", name) in fake_api.objects for name in names))
+
+
+async def test_an_object_that_is_not_found_for_a_moment_is_written_later(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.trouble = [Trouble("PATCH", "/configmaps/", times=3, status=404)]
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach(ControllerOptions()))
+    await until(lambda: labels(fake_api, "a").get("done"))

@@ -126,7 +126,16 @@ class Performer:
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create):
             return await self._handle_existing(act)
+        if result == "gone" and isinstance(act, Patch) and self._holds(act):
+            # The watch will report the deletion, or the API server did not serve the resource for a moment.
+            return Failure(f"{act.resource.name} {_name(act)} was not found", is_conflict=True)
         return None
+
+    def _holds(self, act: Patch) -> bool:
+        cached = (
+            cache.get(act.namespace, act.name) for cache in self._caches.get(act.resource, ())
+        )
+        return any(one is not None and one.metadata.uid == act.uid for one in cached)
 
     def _report(self, act: Write, error: KubernetesError) -> None:
         """Emits the event of an act that the API server refused."""

@@ -227,8 +227,6 @@ class ControllerLoop:
             await reflector.listed.wait()
         log.info("reconciling begins")
         try:
-            for one in self._running:
-                await one.begin()
             await self._work()
         finally:
             for one in self._running:
@@ -264,6 +262,7 @@ class ControllerLoop:
 
     async def _dispatch(self, running: _Running) -> None:
         """Takes keys from the queue, and reconciles a bounded number of them concurrently."""
+        await running.begin()
         name = running.controller.name
         free = asyncio.Semaphore(self._options.workers.get(name, self._options.default_workers))
         while True:

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from pumice.adapters.kubernetes.errors import ApiError
-from pumice.adapters.runtime.clock import SystemClock
+from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.job import syncing
@@ -20,6 +21,7 @@ from pumice.controllers.runtime.acts import Create, Emit, Patch, Reference
 from pumice.controllers.runtime.event_queue import EventQueue
 from pumice.controllers.runtime.loop import RETRY_BACKOFF
 from pumice.controllers.runtime.performing import Performer
+from tests.adapters.fake_clock import until
 from tests.controllers.jobs import job, task
 from tests.controllers.model import KEY, Model
 
@@ -213,3 +215,37 @@ def test_a_plan_creates_a_bounded_number_of_pods_and_the_next_one_follows_at_onc
     assert counts == [(most // 2 + 3, 3), (most, 0), (2503 - most - most // 2 - 3, 0)]
     model.settle()
     assert len(model.pods()) == 2503
+
+
+async def test_an_error_in_one_act_is_raised_after_the_others_have_ended() -> None:
+    ended = []
+
+    class Api:
+        async def call(self, *_: Any, **__: Any) -> bytes:
+            await asyncio.sleep(0.01)
+            ended.append(1)
+            return b"{}"
+
+    def broken() -> Any:
+        raise ZeroDivisionError
+
+    body = {"metadata": {"namespace": "ns", "name": "a"}}
+    with pytest.raises(ZeroDivisionError):
+        await _failure(Api(), [Create(PODS, body, complete=broken), Create(PODS, body)])
+    assert ended == [1]
+
+
+async def test_an_error_in_one_event_does_not_stop_the_others() -> None:
+    class Broken(_Recorder):
+        async def write(self, event: Any, resource: Any) -> None:
+            if event.message == "bad":
+                raise ZeroDivisionError
+            await super().write(event, resource)
+
+    recorder: Any = Broken()
+    queue = EventQueue(recorder, Metrics(CONTROLLER_SERIES), lambda: True)
+    work = asyncio.create_task(queue.run())
+    for text in ("bad", "good"):
+        queue.put(Emit(Reference(CONFIG_MAPS, "ns", "a", "u"), "Reason", text))
+    await until(lambda: recorder.written == ["good"])
+    await end_tasks(work)

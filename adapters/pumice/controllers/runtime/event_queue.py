@@ -63,7 +63,10 @@ class EventQueue:
         )
         try:
             await self._recorder.write(message, about.resource)
-        except KubernetesError as error:
+        except Exception as error:
+            # After a bug in one event, the others are written.
+            if not isinstance(error, KubernetesError):
+                log.exception("event %s", event.reason)
             self._metrics.count("dropped_events", cause="refused")
             name = shown_key((about.namespace, about.name))
             level = logging.DEBUG if isinstance(error, WithheldError) else logging.INFO

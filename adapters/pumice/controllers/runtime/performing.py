@@ -89,7 +89,12 @@ class Performer:
         waiting, series = iter(writes), FailureSeries()
         count = min(MOST_CALLS, len(writes))
         workers = [self._write_some(waiting, series) for _ in range(count)]
-        return worst(await asyncio.gather(*workers))
+        # All workers end before an error of one of them is raised: the key may be retried at once.
+        results = await asyncio.gather(*workers, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return worst(result for result in results if not isinstance(result, BaseException))
 
     async def _write_some(self, waiting: Iterator[Write], series: FailureSeries) -> Failure | None:
         """One of several workers that share an iterator; one failure does not stop the other acts."""

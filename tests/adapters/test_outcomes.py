@@ -22,6 +22,7 @@ ROWS = [
     (ApplyResult(ApplyCode.NOT_FOUND), OUTCOME_CODE_GONE),
     (ApplyResult(ApplyCode.OTHER_UID), OUTCOME_CODE_GONE),
     (ApplyResult(ApplyCode.FORBIDDEN, "pods/binding"), OUTCOME_CODE_FAILED),
+    (ApplyResult(ApplyCode.WITHHELD, "pods/binding"), OUTCOME_CODE_FAILED),
     (ApplyResult(ApplyCode.NOT_LEADING), OUTCOME_CODE_FAILED),
     (ApplyResult(ApplyCode.INVALID, "spec.nodeName"), OUTCOME_CODE_FAILED),
     (ApplyResult(ApplyCode.CONFLICT), OUTCOME_CODE_RETRYING),

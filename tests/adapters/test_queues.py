@@ -135,6 +135,18 @@ async def test_keys_come_when_they_are_due_whatever_the_order_of_their_arrival()
     assert await task == "quick"
 
 
+async def test_a_key_that_is_often_added_before_its_time_takes_no_more_memory() -> None:
+    keys: WorkQueue[str] = WorkQueue(Backoff(1.0, 60.0), FakeClock(), random.Random(1))
+    keys.add_after("other", 10.0)
+    for _ in range(10_000):
+        keys.add_after("a", 86_400.0)
+        keys.add("a")
+        assert await take(keys) == "a"
+        keys.done("a")
+    assert len(keys._heap) < 3000
+    assert len(keys) == 1
+
+
 async def test_an_object_is_read_afresh_and_told() -> None:
     bench = Bench()
     bench.world.store.put(pod("a"))

@@ -154,6 +154,62 @@ async def test_a_status_is_tried_again_until_it_is_written(code: ApplyCode) -> N
     assert bench.is_idle
 
 
+@pytest.mark.parametrize(
+    ("code", "most"), [(ApplyCode.NOT_FOUND, 10), (ApplyCode.OTHER_UID, 10), (ApplyCode.INVALID, 2)]
+)
+async def test_a_status_of_an_object_that_the_watch_has_is_tried_again(
+    code: ApplyCode, most: int
+) -> None:
+    bench = Bench()
+    bench.world.answers["status job"] = [ApplyResult(code)] * 10
+    bench.say(running(1))
+    await bench.clock.advance(15)
+    assert 2 <= len(bench.world.called("status")) <= most
+    await bench.clock.advance(3600)
+    assert len(bench.world.called("status")) == 11
+    assert bench.is_idle
+
+
+async def test_a_status_after_one_that_its_object_does_not_allow_is_written_at_once() -> None:
+    bench = Bench()
+    bench.world.answers["status job"] = [ApplyResult(ApplyCode.INVALID)]
+    bench.say(running(1))
+    await settle()
+    # Nobody has to wait for it.
+    assert bench.is_idle
+    bench.say(running(2))
+    await settle()
+    assert bench.world.called("status") == ["job", "job"]
+    gate = asyncio.Event()
+
+    async def slow() -> ApplyResult:
+        await gate.wait()
+        return ApplyResult(ApplyCode.INVALID)
+
+    bench.world.answers["status job"] = [slow]
+    bench.say(running(3))
+    await settle()
+    bench.say(running(4))
+    gate.set()
+    await settle()
+    assert bench.world.called("status") == ["job"] * 4
+
+
+@pytest.mark.parametrize("code", [ApplyCode.NOT_FOUND, ApplyCode.INVALID])
+async def test_no_status_is_tried_again_after_the_watch_reported_the_deletion(
+    code: ApplyCode,
+) -> None:
+    bench = Bench()
+    bench.world.answers["status job"] = [ApplyResult(code)] * 10
+    bench.say(running(1))
+    await settle()
+    bench.buffer.drop(KIND_POD_GROUP, "uid-job")
+    bench.writer.forget(KIND_POD_GROUP, "uid-job")
+    await bench.clock.advance(0.5)
+    assert bench.world.called("status") == ["job"]
+    assert not bench.writer._pending
+
+
 async def test_statuses_of_an_earlier_epoch_are_not_written() -> None:
     bench = Bench()
     gate = asyncio.Event()
@@ -294,6 +350,7 @@ async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
 async def test_that_an_object_was_deleted_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     bench = Bench()
+    bench.buffer.drop(KIND_POD_GROUP, "uid-job")
     codes = (ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID, ApplyCode.INVALID)
     for number, code in enumerate(codes, start=1):
         bench.world.answers["status job"] = [ApplyResult(code)]

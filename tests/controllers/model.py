@@ -54,7 +54,7 @@ class Model:
             self._tell(resource, body)
 
     def _heed(self, change: Change[Any]) -> None:
-        list(self.controller.keys(change, self.caches))
+        self.controller.track(change, self.caches)
 
     # The store.
 

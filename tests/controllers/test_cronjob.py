@@ -6,17 +6,23 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
+from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.cronjob.reconcile import Observed, reconcile
 from pumice.controllers.cronjob.schedule import ScheduleError, due, parse
 from pumice.controllers.cronjob.types import SCHEDULE_SINCE, CronJob, CronJobSpec, CronJobStatus
 from pumice.controllers.job.types import Job, JobState, JobStatus
+from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan
+from pumice.controllers.runtime.cache import ObjectCache
+from pumice.controllers.runtime.controller import Caches
 from pumice.controllers.runtime.objects import Metadata
 from pumice.controllers.runtime.times import shown
+from pumice.controllers.runtime.watches import Watch
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.running import Loops
@@ -290,3 +296,26 @@ def test_history_and_status() -> None:
     made.status.active, made.status.last_successful_time = status["active"], "2026-01-01T00:30:00Z"
     assert run(made, *jobs[2:5], jobs[6], jobs[7])[:4] == ([], [], [], {})
     assert run(cron(last="2026-01-01T01:00:00Z", successful_jobs_history_limit=0), *jobs[:2])[1]
+
+
+def test_only_jobs_with_names_of_a_cron_job_can_be_in_its_way() -> None:
+    controller, metrics = CronJobController(ControllerOptions()), Metrics(CONTROLLER_SERIES)
+    by_watch: dict[Watch[Any], ObjectCache[Any]] = {
+        watch: ObjectCache(watch, metrics) for watch in controller.watches
+    }
+    crons, jobs = by_watch.values()
+
+    def put(cache: ObjectCache[Any], name: str, namespace: str = "ns", **more: Any) -> None:
+        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace} {name}", **more}
+        cache.assume(msgspec.json.encode({"metadata": {**metadata, "resourceVersion": "1"}}))
+
+    put(crons, "c")
+    for name in ("c-1", "c-x", "c-d-2", "d-3", "c"):
+        put(jobs, name)
+    put(jobs, "c-5", "other")
+    owner = {"uid": "ns c", "controller": True}
+    put(jobs, "c-4", ownerReferences=[owner])
+    observed = controller.observe(("ns", "c"), Caches(by_watch), 0)
+    assert observed is not None
+    assert observed.foreign == {"c-1"}
+    assert [one.metadata.name for one in observed.jobs] == ["c-4"]

@@ -233,6 +233,24 @@ async def test_work_that_was_cut_off_is_done_when_the_process_leads_again(
     await until(lambda: labels(fake_api, "a").get("done"))
 
 
+async def test_a_standby_remembers_no_deleted_objects(fake_api: FakeApi, loops: Loops) -> None:
+    """A standby may run for months, and every Job of every day has another name."""
+    loop = loops.start(OnePodEach(ControllerOptions()))
+    await until(lambda: all(one.listed.is_set() for one in loop._reflectors))
+    await end_tasks(loops.tasks.pop())
+    for number in range(100):
+        fake_api.put("configmaps", owner(f"old-{number}"))
+    await until(lambda: len(loop.caches[OWNERS]) == 100)
+    for number in range(100):
+        fake_api.remove("configmaps", "ns", f"old-{number}")
+    fake_api.put("configmaps", owner("kept"))
+    await until(lambda: len(loop.caches[OWNERS]) == 1)
+    assert [len(one.queue) for one in loop._running] == [0]
+    loops.tasks.append(asyncio.create_task(loop.work()))
+    await until(lambda: labels(fake_api, "kept").get("done"))
+    assert len(fake_api.made("POST", "/pods$")) == 1
+
+
 async def test_an_object_of_an_earlier_owner_is_told_once(fake_api: FakeApi, loops: Loops) -> None:
     fake_api.put("configmaps", owner("a"))
     reference = {"name": "a", "uid": "earlier", "controller": True}
@@ -261,3 +279,32 @@ async def test_a_deletion_is_known_at_once(fake_api: FakeApi, loops: Loops) -> N
     await until(lambda: ("configmaps", "ns", "a") not in fake_api.objects)
     await until(lambda: loops.metrics.counted("reconciles", result="absent") >= 1)
     assert len(fake_api.made("DELETE", "/configmaps/a")) == 1
+
+
+async def test_a_missing_right_of_many_keys_costs_few_calls(
+    fake_api: FakeApi, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Backoff(0.01, 0.05)
+    monkeypatch.setattr("pumice.controllers.runtime.loop.RETRY_BACKOFF", quick)
+    names = [f"owner-{number}" for number in range(50)]
+    for name in names:
+        fake_api.put("configmaps", owner(name))
+    text = 'User "u" cannot create resource "pods" in API group "" in the namespace "ns"'
+    trouble = Trouble("POST", "/pods$", times=10_000, status=403, message=text)
+    fake_api.trouble = [trouble]
+    loops.start(OnePodEach(ControllerOptions()))
+    metrics = loops.metrics
+    await until(lambda: metrics.counted("acts", verb="create", result="withheld") > 200)
+    # All of the first calls are in flight when the first refusal arrives.
+    assert metrics.counted("acts", verb="create", result="failed") < len(names) + 5
+    trouble.times = 0
+    await until(lambda: all(("pods", "ns", name) in fake_api.objects for name in names))
+
+
+async def test_an_object_that_is_not_found_for_a_moment_is_written_later(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.trouble = [Trouble("PATCH", "/configmaps/", times=3, status=404)]
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach(ControllerOptions()))
+    await until(lambda: labels(fake_api, "a").get("done"))

@@ -76,3 +76,34 @@ async def test_an_event_that_is_read_while_the_watch_ends_keeps_it_open() -> Non
         assert held.metadata.resource_version == "2"
     finally:
         await end_tasks(work)
+
+
+async def test_results_of_writes_are_not_kept_without_a_watch() -> None:
+    """The Job controller creates pods, and no watch would remove them from this cache."""
+    metrics = Metrics(CONTROLLER_SERIES)
+    pods = ObjectCache(WATCHED_PODS, metrics)
+    configurations = ObjectCache(WATCHED_CONFIGURATIONS, metrics)
+    listed = asyncio.Event()
+    listed.set()
+    made: list[LateReflector] = []
+
+    def make() -> Reflector:
+        made.append(LateReflector(pods, b""))
+        return cast(Reflector, made[-1])
+
+    watch = OnDemandReflector(make, pods, configurations, listed, FastClock())
+    work = asyncio.create_task(watch.run())
+    created = pod_of(3).replace(b'"a"', b'"b"')
+    try:
+        await until(lambda: watch.listed.is_set() and watch._reflector is None)
+        pods.assume(created)
+        assert not len(pods)
+        configuration = msgspec.json.encode(
+            {"metadata": {"name": "c", "namespace": "ns", "uid": "c", "resourceVersion": "4"}}
+        )
+        configurations.upsert(HEAD.decode(configuration), msgspec.Raw(configuration))
+        await until(lambda: len(made) == 2 and len(pods) == 1)
+        pods.assume(created)
+        assert len(pods) == 2
+    finally:
+        await end_tasks(work)

@@ -306,7 +306,7 @@ def test_counts_are_those_of_a_recount() -> None:
     caches = Caches({WATCHED_GROUPS: cache})
 
     def see(change: Change[Any]) -> None:
-        controller.keys(change, caches)
+        controller.track(change, caches)
 
     cache.listeners.append(see)
     for version in range(1, 2000):

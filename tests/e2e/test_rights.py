@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from tests.controlplane.credentials import NOBODY
 from tests.controlplane.manifests import DEPLOY, documents
+from tests.controlplane.scheduler import Child
 from tests.e2e import test_devices
-from tests.e2e.cluster import GROUPS, LEASE, Cluster
-from tests.e2e.objects import pod_body, pod_group_body
+from tests.e2e.cluster import GROUPS, LEASE, PODS, Cluster
+from tests.e2e.objects import NAMESPACE, pod_body, pod_group_body
 from tests.e2e.test_native_groups import NATIVE, group_body, member_body
 from tests.e2e.test_sharing import SHARDS, gated_pod_body, shard_body
 from tests.e2e.test_volumes import DRIVER, add_class, add_drivers, claim_body, uses, volume_body
@@ -153,3 +155,56 @@ async def test_the_shipped_account_may_not_touch_secrets(cluster: Cluster) -> No
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     answer = await cluster.client.call("POST", path, review)
     assert answer["status"]["allowed"] is False
+
+
+async def test_a_right_that_is_taken_away_costs_few_calls_until_it_is_given_back(
+    cluster: Cluster,
+) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/pumice-adapter"
+    rules = (await cluster.client.get(role))["rules"]
+    fewer = [
+        {**rule, "resources": [one for one in rule["resources"] if one != "pods/status"]}
+        for rule in rules
+    ]
+    proxy = await cluster.add_proxy()
+    cluster.scheduler.start_core()
+    adapter = cluster.start_adapter(server=proxy.url)
+    count = 60
+
+    def refused() -> int:
+        return sum(call.status == 403 for call in proxy.calls)
+
+    async def have_conditions() -> bool:
+        pods = (await cluster.client.get(PODS))["items"]
+        return len(pods) == 2 * count and all(pod["status"].get("conditions") for pod in pods)
+
+    await cluster.client.merge(role, {"rules": [rule for rule in fewer if rule["resources"]]})
+    try:
+        await cluster.add_nodes(1)
+        await cluster.add_gang("large", count)
+        await cluster.until("calls are withheld", _says(adapter, "the others are withheld"))
+        # Pods that are reported later are not tried at all.
+        before = refused()
+        await cluster.add_gang("larger", count)
+        await cluster.until("the second gang waits", _waits(cluster, "larger"))
+        assert before + 10 > refused() < count
+    finally:
+        await cluster.client.merge(role, {"rules": rules})
+    await cluster.until("the conditions are written", have_conditions, 90)
+    assert adapter.said.count("the others are withheld") == 1
+
+
+def _waits(cluster: Cluster, name: str) -> Callable[[], Awaitable[bool]]:
+    async def waits() -> bool:
+        group = await cluster.client.get(f"{GROUPS}/namespaces/{NAMESPACE}/podgroups/{name}")
+        conditions = group.get("status", {}).get("conditions", [])
+        return any(one["type"] == "Unschedulable" for one in conditions)
+
+    return waits
+
+
+def _says(child: Child, text: str) -> Callable[[], Awaitable[bool]]:
+    async def is_said() -> bool:
+        return text in child.said
+
+    return is_said

@@ -24,7 +24,7 @@ _SHARED: Final = (
     "watch_failures",
     "watches",
 )
-_SHARED_GAUGES: Final = ("check_ok", "event_queue_length", "leads")
+_SHARED_GAUGES: Final = ("check_ok", "event_queue_length", "leads", "missing_rights")
 _SHARED_HISTOGRAMS: Final = (
     "api_request_duration_seconds",
     "list_duration_seconds",

@@ -308,7 +308,8 @@ class FakeApi:
         if content_type == "application/json-patch+json":
             if patch[0]["value"] != held["metadata"]["uid"] or "status" not in held:
                 return _status(422, "Invalid", "the server rejected our request")
-            held["status"]["allocated"] = patch[1]["value"]
+            if sub == "status" or key[0] not in self.with_status:
+                held["status"]["allocated"] = patch[1]["value"]
             return web.json_response(self._store("MODIFIED", key, held))
         metadata = patch.get("metadata", {})
         if metadata.get("uid", held["metadata"]["uid"]) != held["metadata"]["uid"]:

@@ -10,6 +10,7 @@ from pumice.adapters.kubernetes.api import Access
 from pumice.adapters.kubernetes.connections import ConnectionPool, Reply
 from pumice.adapters.kubernetes.errors import LostAnswerError, UnreachableError
 from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.runtime.clock import end_tasks
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 
@@ -196,3 +197,25 @@ async def test_connections_that_cannot_be_opened_are_the_problem_of_the_first_ca
     await pool.open_all(2.0)
     with pytest.raises(UnreachableError):
         await call(pool)
+
+
+async def test_calls_that_end_while_they_connect_let_others_connect(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, pool = await started()
+    loop = asyncio.get_running_loop()
+    connect, never = loop.create_connection, asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> None:
+        await never.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "create_connection", hang)
+        stuck = [asyncio.create_task(call(pool)) for _ in range(4)]
+        waiting = asyncio.create_task(call(pool))
+        await until(lambda: pool._queue)
+    assert loop.create_connection == connect
+    # A caller gave up before the connection was open.
+    await end_tasks(*stuck)
+    reply = await asyncio.wait_for(waiting, 5)
+    assert reply.status == 200

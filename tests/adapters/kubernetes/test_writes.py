@@ -306,6 +306,28 @@ async def test_what_a_queue_holds_replaces_what_it_held(
     assert fake_api.get(QUEUES, "", "q")["status"]["allocated"] == {"cpu": "100m"}
 
 
+async def test_a_queue_whose_definition_changes_keeps_its_allocation(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = fake_api.put(QUEUES, queue("q"))["metadata"]["uid"]
+    updater = watched().world.status_updater
+
+    async def write(cpu: int) -> ApplyCode:
+        change = status_pb2.QueueStatusChange(name="q", uid=uid, allocated={"cpu": cpu})
+        return (await updater.write_status(status_pb2.StatusChange(queue=change))).code
+
+    assert await write(1000) is ApplyCode.DONE
+    fake_api.with_status.discard(QUEUES)
+    # The status writer tries again, because the queue exists.
+    assert await write(2000) is ApplyCode.NOT_FOUND
+    assert await write(2000) is ApplyCode.DONE
+    assert fake_api.get(QUEUES, "", "q")["status"]["allocated"] == {"cpu": "2"}
+    fake_api.with_status.add(QUEUES)
+    assert await write(3000) is ApplyCode.CONFLICT
+    assert await write(3000) is ApplyCode.DONE
+    assert fake_api.get(QUEUES, "", "q")["status"]["allocated"] == {"cpu": "3"}
+
+
 async def test_a_pod_that_waits_is_told_why_and_where(fake_api: FakeApi, watched: Watched) -> None:
     uid = put_pod(fake_api)
     change = status_pb2.PodConditionChange(

@@ -304,16 +304,19 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = self._access.tls
         name = (self._access.server_name or self._host) if tls is not None else None
         self._opening += 1
+        connection: _Connection | None = None
         try:
             async with asyncio.timeout(seconds):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     _Connection, self._host, self._port, ssl=tls, server_hostname=name
                 )
         except (OSError, TimeoutError) as error:
-            self._next()
             raise UnreachableError(self._access.server, one_line(error)) from error
         finally:
             self._opening -= 1
+            if connection is None:
+                # It failed, or the call was cancelled: another call may open one instead.
+                self._next()
         self._all.add(connection)
         return connection
 

@@ -103,6 +103,13 @@ class MissingRightsError(ApiError):
         super().__init__(FORBIDDEN, "Forbidden", text)
 
 
+class WithheldError(ApiError):
+    """A call was not sent, because the API server has refused such calls for a missing right."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(FORBIDDEN, "Forbidden", message)
+
+
 class NamespaceTerminatingError(ApiError):
     """A terminating namespace, in which nothing can be created. A binding is a creation."""
 

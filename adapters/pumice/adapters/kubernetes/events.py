@@ -22,10 +22,11 @@ from pumice.adapters.kubernetes.errors import (
     NamespaceTerminatingError,
     one_line,
 )
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.resources import EVENTS, Resource, resources_of
-from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, Fence
 from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.v1.status_pb2 import Event
@@ -75,7 +76,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        api: ApiSession,
+        api: ApiCalls,
         index: ObjectIndex,
         component: str,
         clock: Clock,

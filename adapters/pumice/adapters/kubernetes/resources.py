@@ -200,3 +200,16 @@ def resource_label(path: str) -> str:
     if len(parts) > _NAMESPACED and parts[0] == "namespaces":
         parts = parts[2:]
     return parts[0] if len(parts) < _WITH_SUBRESOURCE else f"{parts[0]}/{parts[2]}"
+
+
+def group_of(path: str) -> str:
+    """The API group in a path; "": the core group."""
+    parts = path.split("/", 3)
+    return parts[2] if len(parts) > _FIRST_PART and parts[1] == "apis" else ""
+
+
+def namespace_of(path: str) -> str:
+    """The namespace in a path; "": the path has none."""
+    _, found, rest = path.partition("/namespaces/")
+    namespace, found, _ = rest.partition("/")
+    return namespace if found else ""

@@ -16,10 +16,12 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
     LostAnswerError,
     NotLeadingError,
+    WithheldError,
     one_line,
 )
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.object_head import HEAD
-from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession
+from pumice.adapters.kubernetes.session import METADATA_ONLY
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ def result_of(error: KubernetesError) -> ApplyResult:
     """The result for an error."""
     reason = one_line(error)
     match error:
+        case WithheldError():
+            code = ApplyCode.WITHHELD
         case ApiError() if error.status in _CODES:
             code = _CODES[error.status]
         case ApiError() if error.is_transient:
@@ -57,7 +61,7 @@ def result_of(error: KubernetesError) -> ApplyResult:
 
 
 async def result_of_write(
-    error: ApiError, api: ApiSession, path: str, uid: str, seconds: float
+    error: ApiError, api: ApiCalls, path: str, uid: str, seconds: float
 ) -> ApplyResult:
     """The result of a refused write that contained the uid of its object.
 

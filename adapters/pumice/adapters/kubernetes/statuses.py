@@ -13,6 +13,7 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
 )
 from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.native_conditions import native_condition
 from pumice.adapters.kubernetes.object_index import (
     GroupVersion,
@@ -35,7 +36,6 @@ from pumice.adapters.kubernetes.session import (
     MERGE,
     METADATA_ONLY,
     STRATEGIC,
-    ApiSession,
     Fence,
 )
 from pumice.adapters.runtime.clock import Clock
@@ -82,8 +82,17 @@ class _Written(msgspec.Struct):
     status: _Phase = msgspec.field(default_factory=_Phase)
 
 
+class _Allocated(msgspec.Struct):
+    allocated: dict[str, Any] | None = None
+
+
+class _WrittenQueue(msgspec.Struct):
+    status: _Allocated = msgspec.field(default_factory=_Allocated)
+
+
 _API_RESOURCES: Final = msgspec.json.Decoder(_ApiResources)
 _WRITTEN: Final = msgspec.json.Decoder(_Written)
+_WRITTEN_QUEUE: Final = msgspec.json.Decoder(_WrittenQueue)
 
 
 class KubernetesStatusUpdater:
@@ -91,7 +100,7 @@ class KubernetesStatusUpdater:
 
     def __init__(
         self,
-        api: ApiSession,
+        api: ApiCalls,
         index: ObjectIndex,
         events: EventRecorder,
         clock: Clock,
@@ -179,15 +188,12 @@ class KubernetesStatusUpdater:
         try:
             body = await self._patch(path, {"metadata": metadata, "status": status}, MERGE)
         except ApiError as error:
-            if error.status == NOT_FOUND:
-                self._subresources.pop(resource, None)
+            self._forget_subresource(resource, error)
             raise
         if change.uid in self._index.groups:
             self._index.groups[change.uid] = group_version(body)
         if _WRITTEN.decode(body).status.phase != (status["phase"] or ""):
-            # A new definition of the resource has added or removed the status subresource.
-            self._subresources.pop(resource, None)
-            return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
+            return self._not_taken(resource)
         return DONE
 
     async def _write_native(self, change: PodGroupStatusChange, path: str) -> ApplyResult:
@@ -210,6 +216,16 @@ class KubernetesStatusUpdater:
             known = self._subresources[resource] = f"{resource.plural}/status" in names
         return known
 
+    def _forget_subresource(self, resource: Resource, error: ApiError) -> None:
+        """A new definition of the resource may have removed the status subresource."""
+        if error.status == NOT_FOUND:
+            self._subresources.pop(resource, None)
+
+    def _not_taken(self, resource: Resource) -> ApplyResult:
+        """A new definition of the resource has added the status subresource."""
+        self._subresources.pop(resource, None)
+        return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
+
     # Queues.
 
     async def _write_queue(self, change: QueueStatusChange, resource: Resource) -> ApplyResult:
@@ -218,20 +234,32 @@ class KubernetesStatusUpdater:
         allocated = {
             name: quantity(name, amount) for name, amount in sorted(change.allocated.items())
         }
+        try:
+            body = await self._patch_queue(path, change.uid, allocated)
+        except ApiError as error:
+            self._forget_subresource(resource, error)
+            raise
+        if (_WRITTEN_QUEUE.decode(body).status.allocated or {}) != allocated:
+            untaken = self._not_taken(resource)
+            if await self._has_status_subresource(resource) != has_subresource:
+                return untaken
+            # The definition does not have the field.
+        return DONE
+
+    async def _patch_queue(self, path: str, uid: str, allocated: dict[str, str]) -> bytes:
         replace = [
-            {"op": "test", "path": "/metadata/uid", "value": change.uid},
+            {"op": "test", "path": "/metadata/uid", "value": uid},
             {"op": "add", "path": "/status/allocated", "value": allocated},
         ]
         try:
             # Replaces the whole map: a merge would keep resources that are gone.
-            await self._patch(path, replace, JSON_PATCH, METADATA_ONLY)
+            return await self._patch(path, replace, JSON_PATCH)
         except ApiError as error:
             if error.status != UNPROCESSABLE:
                 raise
-            # The queue has no status yet, or it is another queue.
-            merge = {"metadata": {"uid": change.uid}, "status": {"allocated": allocated}}
-            await self._patch(path, merge, MERGE, METADATA_ONLY)
-        return DONE
+        # The queue has no status yet, or it is another queue.
+        merge = {"metadata": {"uid": uid}, "status": {"allocated": allocated}}
+        return await self._patch(path, merge, MERGE)
 
     # NodeShards.
 

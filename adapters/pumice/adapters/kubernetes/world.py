@@ -26,6 +26,7 @@ from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
 from pumice.adapters.kubernetes.extended_claims import ExtendedClaimWriter
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.missing_rights import GuardedCalls
 from pumice.adapters.kubernetes.node_locks import NodeLockBinder
 from pumice.adapters.kubernetes.object_head import Head, HeadMetadata
 from pumice.adapters.kubernetes.object_index import ObjectIndex
@@ -124,10 +125,13 @@ class KubernetesWorld:
             api, self._reader, *reserved, self._index, metrics, fence, seconds, self._confirmations
         )
         self._evictor = KubernetesEvictor(api, clock, fence, component, seconds)
-        self._events = EventRecorder(api, self._index, component, clock, metrics, fence, seconds)
+        guarded = GuardedCalls(api, clock, self._rng, metrics)
+        self._events = EventRecorder(
+            guarded, self._index, component, clock, metrics, fence, seconds
+        )
         self._warnings = WarningEvents(self._events, self._retries, fence, clock, metrics)
         self._statuses = KubernetesStatusUpdater(
-            api, self._index, self._events, clock, fence, seconds
+            guarded, self._index, self._events, clock, fence, seconds
         )
 
     # The World protocol.

@@ -85,6 +85,10 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "core_silence_seconds": ("Seconds since the core last worked for this adapter.", ()),
     "event_queue_length": ("Kubernetes events that wait to be written.", ()),
     "leads": ("1: this process is the leader.", ()),
+    "missing_rights": (
+        "Namespaces in which a right is missing; calls that need it are withheld.",
+        ("right",),
+    ),
     "resync_queue_length": ("Objects that wait to be read again.", ()),
     "claim_reservations": ("Pods with resource claims that are not finished.", ()),
     "lock_reservations": ("Pods with locks of nodes that are not finished.", ()),

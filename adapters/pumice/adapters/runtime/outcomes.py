@@ -22,6 +22,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.NOT_FOUND: OUTCOME_CODE_GONE,
     ApplyCode.OTHER_UID: OUTCOME_CODE_GONE,
     ApplyCode.FORBIDDEN: OUTCOME_CODE_FAILED,
+    ApplyCode.WITHHELD: OUTCOME_CODE_FAILED,
     ApplyCode.INVALID: OUTCOME_CODE_FAILED,
     ApplyCode.NOT_LEADING: OUTCOME_CODE_FAILED,
     # After a conflict the pod must be read back.

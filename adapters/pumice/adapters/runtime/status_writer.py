@@ -6,8 +6,10 @@ of PodGroups that only change counters or conditions are also delayed, since mor
 pods are bound and start. The admission of a PodGroup and the end of a scheduling gate do not wait for
 binds: controllers create the pods of a Job only after it is admitted.
 
-A status is tried again until it is written. The core does not send it again before the object
-changes, and a PodGroup that is not admitted may never change.
+A status is tried again until it is written, or until the watch reports that its object was deleted.
+The core does not send it again before the object changes, and a PodGroup that is not admitted may
+never change. While a definition of a resource is changed, the API server may not find an object that
+exists, or refuse a valid status.
 """
 
 import asyncio
@@ -35,9 +37,15 @@ from pumice.v1.object_pb2 import KIND_POD
 from pumice.v1.status_pb2 import StatusChange
 
 # A lease that is renewed late is lost for a moment, and rights may be granted later.
-_AGAIN: Final = TRANSIENT | {ApplyCode.NOT_LEADING, ApplyCode.FORBIDDEN}
+_AGAIN: Final = TRANSIENT | {
+    ApplyCode.NOT_LEADING,
+    ApplyCode.FORBIDDEN,
+    ApplyCode.WITHHELD,
+}
 # The fourth failure in a row is logged, then the eighth, and so on.
 _LOGGED_FAILURES: Final = 4
+# Results after which the same status may be written as long as the watch has the object.
+_AGAIN_IF_HELD: Final = frozenset({ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID, ApplyCode.INVALID})
 
 
 @dataclass(slots=True)
@@ -51,6 +59,8 @@ class _Pending:
     # The priority with which it waits for a slot; None: it does not.
     queued_as: CallPriority | None = None
     is_dropped: bool = False
+    # Whether its object does not allow it. A newer one is tried at once.
+    is_refused: bool = False
 
     @property
     def priority(self) -> CallPriority:
@@ -119,11 +129,13 @@ class StatusWriter:
             pending.put(change)
         if not pending.delay.is_over:
             pending.delay.set_urgency(urgency_of(change, self._buffer))
-        if pending.queued_as is not None and pending.priority < pending.queued_as:
-            # This status need not wait for binds, as the one that it replaces does.
+        is_overdue = pending.queued_as is not None and pending.priority < pending.queued_as
+        if is_overdue or pending.is_refused:
+            # This status need not wait for binds, or for a later try, as the one that it replaces does.
             assert pending.task is not None
             pending.task.cancel()
             pending.task = pending.queued_as = None
+            pending.is_refused = False
         if pending.task is None:
             pending.task = asyncio.get_running_loop().create_task(self._write(key, pending))
 
@@ -131,8 +143,12 @@ class StatusWriter:
         """Drops the status of a deleted object."""
         self._unseen.pop((kind, uid), None)
         pending = self._pending.get((kind, uid))
-        if pending is not None:
-            pending.drop()
+        if pending is None:
+            return
+        pending.drop()
+        if pending.is_refused and pending.task is not None:
+            pending.task.cancel()
+            del self._pending[kind, uid]
 
     def forget_wait(self, uid: str) -> None:
         """Drops the waiting status of a pod that is bound now."""
@@ -152,7 +168,8 @@ class StatusWriter:
 
     @property
     def is_idle(self) -> bool:
-        return not self._pending
+        """Whether no status waits, except for those that are refused."""
+        return all(pending.is_refused for pending in self._pending.values())
 
     async def stop(self) -> None:
         tasks = [p.task for p in self._pending.values() if p.task is not None]
@@ -173,16 +190,26 @@ class StatusWriter:
                 result = await self._calls.make(key, self._updater.write_status(change))
             if result.code is ApplyCode.DONE:
                 self._note_written(key, change)
-            if result.code not in _AGAIN:
+            if not self._is_tried_again(key, result.code):
                 failures = 0
                 self._calls.log_failure(key, result)
                 continue
             failures += 1
-            if failures >= _LOGGED_FAILURES and failures & (failures - 1) == 0:
-                self._calls.log_failure(key, result, f" ({failures} tries)")
+            is_refused = result.code is ApplyCode.INVALID
+            if failures >= (1 if is_refused else _LOGGED_FAILURES) and failures.bit_count() == 1:
+                self._calls.log_failure(key, result, f" ({failures} tries)", is_lasting=True)
             pending.put_back(change)
+            if is_refused and pending.change is not change:
+                failures = 0
+                continue
+            pending.is_refused = is_refused
             await self._clock.sleep(self._calls.delay(failures, result))
+            pending.is_refused = False
         del self._pending[key]
+
+    def _is_tried_again(self, key: ObjectKey, code: ApplyCode) -> bool:
+        is_held = self._buffer.get(*key) is not None
+        return code in _AGAIN or (code in _AGAIN_IF_HELD and is_held)
 
     def _is_written(self, key: ObjectKey, change: StatusChange) -> bool:
         held = self._buffer.get(*key)

@@ -20,11 +20,14 @@ import asyncio
 import heapq
 import random
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pumice.adapters.runtime.clock import Backoff, Clock, SystemClock, end_tasks
 
 K = TypeVar("K")
+
+# Outdated entries are removed when there are more of them than of queued keys, and more than this.
+_LEAST_OUTDATED: Final = 1000
 
 
 class WorkQueue(Generic[K]):
@@ -97,9 +100,16 @@ class WorkQueue(Generic[K]):
             self._push(key, due)
 
     def _push(self, key: K, due: float) -> None:
+        if len(self._heap) > 2 * len(self._due) + _LEAST_OUTDATED:
+            self._remove_outdated()
         self._count += 1
         heapq.heappush(self._heap, (due, self._count, key))
         self._changed.set()
+
+    def _remove_outdated(self) -> None:
+        """Removes outdated entries. One that is due in a year would stay for a year."""
+        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+        heapq.heapify(self._heap)
 
     def _pop(self) -> K | None:
         """The first due key; None: none is due."""

@@ -78,6 +78,8 @@ class ApplyCode(Enum):
     NOT_FOUND = "not found"
     OTHER_UID = "other uid"
     FORBIDDEN = "forbidden"
+    # The call was not sent, because the world refuses such calls at present.
+    WITHHELD = "withheld"
     INVALID = "invalid"
     # The object was changed at the same time.
     CONFLICT = "conflict"

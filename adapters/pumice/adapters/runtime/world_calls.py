@@ -5,7 +5,7 @@ import random
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from pumice.adapters.runtime.clock import Clock, within
+from pumice.adapters.runtime.clock import Backoff, Clock, within
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import ObjectKey, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
@@ -22,8 +22,13 @@ TRANSIENT: Final = frozenset(
         ApplyCode.TIMED_OUT,
     }
 )
+# The missing right of a call that was not sent is logged once.
+_UNLOGGED: Final = frozenset({ApplyCode.DONE, ApplyCode.WITHHELD})
 # The object was deleted meanwhile, which is usual.
 _GONE: Final = frozenset({ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID})
+
+# Delays after a call that the object does not allow. Somebody must change a definition or a policy.
+_REFUSED_BACKOFF: Final = Backoff(10.0, 300.0)
 
 
 async def call_result(
@@ -65,10 +70,14 @@ class UpdateCalls:
 
     def delay(self, failures: int, result: ApplyResult) -> float:
         """The seconds before the next try."""
-        delay = self._options.status_backoff.delay(failures, self._rng)
+        is_refused = result.code is ApplyCode.INVALID
+        backoff = _REFUSED_BACKOFF if is_refused else self._options.status_backoff
+        delay = backoff.delay(failures, self._rng)
         return max(delay, result.retry_after_seconds)
 
-    def log_failure(self, key: ObjectKey, result: ApplyResult, about: str = "") -> None:
+    def log_failure(
+        self, key: ObjectKey, result: ApplyResult, about: str = "", *, is_lasting: bool = False
+    ) -> None:
         """Logs why a write failed; for the writes of a deposed leader only once."""
         if result.code is ApplyCode.NOT_LEADING:
             if not self._is_deposed:
@@ -76,8 +85,9 @@ class UpdateCalls:
             self._is_deposed = True
             return
         self._is_deposed = False
-        if result.code is not ApplyCode.DONE:
-            level = logging.DEBUG if result.code in _GONE else logging.WARNING
+        if result.code not in _UNLOGGED:
+            is_usual = result.code in _GONE and not is_lasting
+            level = logging.DEBUG if is_usual else logging.WARNING
             reason = f"{result.code.value} {result.reason}".rstrip()
             where = f"{shown_kind(key[0])} {key[1]}"
             log.log(level, "%s of %s not written: %s%s", self._what, where, reason, about)

@@ -11,10 +11,17 @@ from pumice.controllers.resources import CRON_JOBS, JOBS
 from pumice.controllers.runtime.acts import Plan
 from pumice.controllers.runtime.controller import Caches, Controller
 from pumice.controllers.runtime.objects import Key
-from pumice.controllers.runtime.watches import Change, Watch, by_namespace, by_owner
+from pumice.controllers.runtime.watches import Change, Watch, by_owner
+
+
+def _by_cron_job(job: Job) -> Iterable[Key]:
+    """The CronJob whose Jobs have such names: its name, and a number."""
+    name, _, number = job.metadata.name.rpartition("-")
+    return ((job.metadata.namespace, name),) if number.isdecimal() else ()
+
 
 WATCHED_CRON_JOBS: Final = Watch(CRON_JOBS, CronJob)
-WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "namespace": by_namespace})
+WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "cron job": _by_cron_job})
 
 
 class CronJobController(Controller[Observed]):
@@ -27,15 +34,18 @@ class CronJobController(Controller[Observed]):
         # When schedules were changed, until the annotation has the time; 0: since the last `observe`.
         self._changed_ms: dict[Key, int] = {}
 
+    def track(self, change: Change[Any], caches: Caches) -> None:
+        if change.watch == WATCHED_CRON_JOBS:
+            self._track_schedule(change)
+
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         metadata = change.latest.metadata
         if change.watch == WATCHED_CRON_JOBS:
-            self._track(change)
             return (metadata.key,)
         owner = metadata.controller_key(CRON_JOBS)
         return (owner,) if owner is not None else ()
 
-    def _track(self, change: Change[CronJob]) -> None:
+    def _track_schedule(self, change: Change[CronJob]) -> None:
         old, new, key = change.old, change.new, change.latest.metadata.key
         if old is None or new is None:
             self._changed_ms.pop(key, None)
@@ -49,12 +59,7 @@ class CronJobController(Controller[Observed]):
         jobs = caches[WATCHED_JOBS]
         own = jobs.by("owner", cron.metadata.uid)
         names = {job.metadata.name for job in own}
-        prefix = f"{cron.metadata.name}-"
-        foreign = frozenset(
-            job.metadata.name
-            for job in jobs.by("namespace", key[0])
-            if job.metadata.name.startswith(prefix) and job.metadata.name not in names
-        )
+        foreign = frozenset(job.metadata.name for job in jobs.by("cron job", key)) - names
         return Observed(cron, tuple(own), now_ms, foreign, self._schedule_since_ms(cron, now_ms))
 
     def _schedule_since_ms(self, cron: CronJob, now_ms: int) -> int:

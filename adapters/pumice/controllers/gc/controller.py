@@ -30,8 +30,9 @@ class GarbageCollector(Controller[Observed]):
     watches: Sequence[Watch[Any]] = (WATCHED_JOBS,)
 
     def keys(self, change: Change[Job], caches: Caches) -> Iterable[Key]:
-        job = change.new
-        return (job.metadata.key,) if job is not None and _ttl_seconds(job) is not None else ()
+        # Also after the deletion, because the key may wait for years.
+        job = change.latest
+        return (job.metadata.key,) if _ttl_seconds(job) is not None else ()
 
     def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | None:
         job = caches[WATCHED_JOBS].get(*key)

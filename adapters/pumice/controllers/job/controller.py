@@ -102,10 +102,21 @@ class JobController(Controller[Observed | OrphanedCommands]):
 
     # Keys.
 
-    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+    def track(self, change: Change[Any], caches: Caches) -> None:
         match change.watch.resource.full_name:
             case JOBS.full_name:
                 self._track_job(change)
+            case PODS.full_name:
+                self._track_pod(change, caches)
+            case POD_GROUP.full_name:
+                self._track_group(change, caches)
+            case PRIORITY_CLASSES.full_name:
+                self._priorities = None
+                self._specs.clear()
+
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        match change.watch.resource.full_name:
+            case JOBS.full_name:
                 return (change.latest.metadata.key,)
             case COMMANDS.full_name:
                 return by_target(JOBS)(change.latest)
@@ -117,10 +128,11 @@ class JobController(Controller[Observed | OrphanedCommands]):
                 jobs = () if is_update else caches[WATCHED_JOBS].by("claim", claim)
                 return [job.metadata.key for job in jobs]
             case PRIORITY_CLASSES.full_name:
-                self._priorities = None
-                self._specs.clear()
                 return ()
-        return self._keys_of_owned(change, caches)
+            case PODS.full_name if not _concerns_job(change):
+                return ()
+        key: Key | None = change.latest.metadata.controller_key(JOBS)
+        return () if key is None else (key,)
 
     def delay_seconds(self, change: Change[Any]) -> float:
         return self._delays.seconds(change)
@@ -136,18 +148,6 @@ class JobController(Controller[Observed | OrphanedCommands]):
         jobs = caches[WATCHED_JOBS].by("queue", change.latest.metadata.name)
         return [job.metadata.key for job in jobs]
 
-    def _keys_of_owned(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        key: Key | None = change.latest.metadata.controller_key(JOBS)
-        if key is None:
-            return ()
-        if change.watch == WATCHED_PODS:
-            self._track_pod(key, change, caches)
-            if not _concerns_job(change):
-                return ()
-        elif change.watch == WATCHED_GROUPS and _has_new_conditions(change):
-            self._new_conditions.add(key)
-        return (key,)
-
     def _track_job(self, change: Change[Job]) -> None:
         key = change.latest.metadata.key
         if change.new is None:
@@ -161,7 +161,15 @@ class JobController(Controller[Observed | OrphanedCommands]):
             # The restart or the end of a job handles all its evictions.
             self._evictions.pop(key, None)
 
-    def _track_pod(self, key: Key, change: Change[Pod], caches: Caches) -> None:
+    def _track_group(self, change: Change[PodGroup], caches: Caches) -> None:
+        key: Key | None = change.latest.metadata.controller_key(JOBS)
+        if key is not None and _has_new_conditions(change) and caches[WATCHED_JOBS].get(*key):
+            self._new_conditions.add(key)
+
+    def _track_pod(self, change: Change[Pod], caches: Caches) -> None:
+        key: Key | None = change.latest.metadata.controller_key(JOBS)
+        if key is None:
+            return
         pod, name = change.latest, change.latest.metadata.name
         if change.new is not None:
             if change.new.status.phase != "Pending":

@@ -30,15 +30,19 @@ def with_defaults(spec: JobSpec, scheduler_name: str) -> JobSpec:
 
 
 def _task_with_defaults(task: Task, number: int) -> Task:
+    # Volcano's definition allows a negative number, and its webhook refuses it. With one, the conditions of
+    # Pending and of Running could hold at once.
+    replicas = max(0, task.replicas)
     minimum = task.min_available
     if minimum is None:
-        minimum = task.replicas
+        minimum = replicas
         if task.partition_policy is not None and task.partition_policy.min_partitions > 0:
             policy = task.partition_policy
             minimum = policy.min_partitions * policy.partition_size
     return msgspec.structs.replace(
         task,
         name=task.name or f"default{number}",
+        replicas=replicas,
         min_available=minimum,
         max_retry=task.max_retry or _DEFAULT_RETRIES,
     )

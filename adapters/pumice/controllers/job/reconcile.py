@@ -19,7 +19,7 @@ from pumice.controllers.job.statuses import (
     set_phase,
     status_patch,
 )
-from pumice.controllers.job.syncing import delete_plugin_objects, job_patch, sync
+from pumice.controllers.job.syncing import Sync, delete_plugin_objects, job_patch, sync
 from pumice.controllers.job.types import FINISHED, Action, JobStatus, Phase
 from pumice.controllers.runtime.acts import NOTHING, Act, Patch, Plan
 
@@ -88,13 +88,12 @@ def _sync(observed: Observed) -> Plan:
         return Plan.of(acts)
     status = current_status(job, observed.spec, observed.pods)
     next_phase = rule_for(job.status.phase, Action.SYNC).next_phase(Facts(observed.spec, status))
-    stages: Sequence[Sequence[Act]] = ()
-    problem = ""
+    synced = Sync()
     # A job that has finished needs no objects.
     if next_phase not in FINISHED:
         if first_patch := _outdated_message(observed) or job_patch(observed):
             return Plan.of([first_patch])
-        stages, problem = sync(observed, status)
+        synced = sync(observed, status)
     is_new = not job.status.state.phase
     if is_new:
         since_ms = now_ms if next_phase is None else now_ms - observed.outdated_ms
@@ -103,8 +102,13 @@ def _sync(observed: Observed) -> Plan:
         set_phase(job, status, next_phase, now_ms)
     if next_phase not in FINISHED:
         _set_message(observed, status)
-    plan = _with_status(observed, stages, status)
-    return replace(plan, problem=problem, on_failure=_pending_patch(observed) if is_new else ())
+    plan = _with_status(observed, synced.stages, status)
+    return replace(
+        plan,
+        again_seconds=0.0 if synced.has_more else plan.again_seconds,
+        problem=synced.problem,
+        on_failure=_pending_patch(observed) if is_new else (),
+    )
 
 
 def _pending_patch(observed: Observed) -> tuple[Act, ...]:

@@ -1,6 +1,7 @@
 """Creates the objects that a Job lacks: objects of plugins, claims, a PodGroup and pods."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pumice.controllers.job.deleting import pod_deletions
@@ -23,30 +24,41 @@ from pumice.controllers.runtime.acts import Act, Create, Delete, Patch
 # Keys of plugins and claims in status.controlledResources.
 _PLUGIN: Final = "plugin-"
 _CLAIM: Final = "volume-pvc-"
+# Pods that one plan creates. The next plan follows at once. A plan with all pods of a large job would take
+# many seconds to compute, and the lease must be renewed meanwhile.
+MOST_CREATED: Final = 1000
 _ADMITTED: Final = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 
 
-def sync(observed: Observed, status: JobStatus) -> tuple[list[Sequence[Act]], str]:
-    """The stages that create what a job lacks, and why the job must be retried; "": it need not be.
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """The stages that create what a job lacks."""
 
-    Enters the created objects into the new status.
-    """
+    stages: Sequence[Sequence[Act]] = ()
+    # Why the job must be retried; "": it need not be.
+    problem: str = ""
+    # Whether more pods are to be created than the stages create.
+    has_more: bool = False
+
+
+def sync(observed: Observed, status: JobStatus) -> Sync:
+    """Creates what a job lacks. Enters the created objects into the new status."""
     not_created = why_not_created(observed)
     stages: list[Sequence[Act]] = [_events(observed, not_created or why_not_started(observed))]
     if not_created:
         # A watch event ends the wait.
-        return stages, ""
+        return Sync(stages)
     try:
         first = _plugin_acts(observed, status)
         lacks_claim, claims = _claim_acts(observed, status)
         first += [*claims, *_group_acts(observed)]
-        pods = _pod_acts(observed) if _is_admitted(observed) else []
+        pods, has_more = _pod_acts(observed) if _is_admitted(observed) else ([], False)
     except ValueError as error:
-        return [*stages, [observed.event("PluginError", str(error))]], str(error)
+        return Sync([*stages, [observed.event("PluginError", str(error))]], str(error))
     stages += [first, () if lacks_claim else pods]
     if observed.has_new_conditions:
         stages.append(_condition_events(observed))
-    return stages, ""
+    return Sync(stages, has_more=has_more and not lacks_claim)
 
 
 def _events(observed: Observed, why: str) -> list[Act]:
@@ -182,26 +194,35 @@ def _group_acts(observed: Observed) -> list[Act]:
     return [Patch.of(POD_GROUP, group.metadata, patch, on_refusal=refused)]
 
 
-def _pod_acts(observed: Observed) -> list[Act]:
-    """Creates missing pods, and deletes marked pods and pods beyond the replicas. Raises ValueError."""
+def _pod_acts(observed: Observed) -> tuple[list[Act], bool]:
+    """Creates missing pods, and deletes marked pods and pods beyond the replicas.
+
+    Returns the acts, and whether more pods are missing. Raises ValueError.
+    """
     existing = {pod.metadata.name: pod for pod in observed.pods}
-    acts: list[Act] = []
+    missing: list[tuple[Task, list[int]]] = []
     desired: set[str] = set()
     dependencies: Dependencies | None = None
     for task in observed.spec.tasks or ():
         names = [pod_name(observed.job.metadata.name, task.name, n) for n in range(task.replicas)]
         desired.update(names)
-        missing = [index for index, name in enumerate(names) if name not in existing]
-        if missing:
+        indexes = [index for index, name in enumerate(names) if name not in existing]
+        if indexes:
             dependencies = dependencies or Dependencies(observed.spec, observed.pods)
             if dependencies.is_released(task):
-                acts += _pod_creations(observed, task, missing)
+                missing.append((task, indexes))
+    acts: list[Act] = []
+    # Each task has its share, because the API server may refuse all pods of another one.
+    share = max(1, MOST_CREATED // max(1, len(missing)))
+    for task, indexes in missing:
+        acts += _pod_creations(observed, task, indexes[:share])
     surplus = [
         pod
         for name, pod in existing.items()
         if (name not in desired or pod.is_marked) and not pod.metadata.is_terminating
     ]
-    return [*acts, *pod_deletions(observed, surplus)]
+    has_more = any(len(indexes) > share for _, indexes in missing)
+    return [*acts, *pod_deletions(observed, surplus)], has_more
 
 
 def _pod_creations(observed: Observed, task: Task, indexes: Sequence[int]) -> Iterator[Create]:
@@ -218,7 +239,7 @@ def _pod_creations(observed: Observed, task: Task, indexes: Sequence[int]) -> It
             group=observed.group.metadata.name if observed.group is not None else "",
             evicted_ms=evicted_ms.get(pod_name(observed.job.metadata.name, task.name, index), 0),
         )
-        yield Create(PODS, body, refused)
+        yield Create(PODS, body, refused, like=task.name)
 
 
 def _condition_events(observed: Observed) -> list[Act]:

@@ -52,11 +52,21 @@ class QueueController(Controller[Observed | OrphanedCommands]):
         # The current problem of each queue, and since when it exists.
         self._problems: dict[str, tuple[Problem, int]] = {}
 
+    def track(self, change: Change[Any], caches: Caches) -> None:
+        if change.watch == WATCHED_GROUPS:
+            self._count_group(change)
+        elif change.watch == WATCHED_QUEUES and change.new is None:
+            self._counted_ms.pop(change.latest.metadata.name, None)
+            self._problems.pop(change.latest.metadata.name, None)
+
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_QUEUES:
             return self._keys_of_queue(change, caches)
         if change.watch == WATCHED_GROUPS:
-            return self._keys_of_group(change)
+            # The queues whose counters a PodGroup changes.
+            before, after = _queue_and_phase(change.old), _queue_and_phase(change.new)
+            changed = (before, after) if before != after else ()
+            return {("", counted[0]) for counted in changed if counted is not None}
         # A queue below the target may wait for the Command.
         targets = list(by_target(QUEUE)(change.latest))
         children = (one for _, name in targets for one in caches[WATCHED_QUEUES].by("parent", name))
@@ -69,19 +79,15 @@ class QueueController(Controller[Observed | OrphanedCommands]):
         """The queue; and if its state or spec changed, the queues below it and its parents."""
         old, new, name = change.old, change.new, change.latest.metadata.name
         keys = [("", name)]
-        if new is None:
-            self._counted_ms.pop(name, None)
-            self._problems.pop(name, None)
         if old is None or new is None or (old.is_closed, old.spec) != (new.is_closed, new.spec):
             keys += [("", one) for one in _descendants(name, caches)]
             keys += [("", one.parent) for one in (old, new) if one is not None]
         return keys
 
-    def _keys_of_group(self, change: Change[PodGroup]) -> Iterable[Key]:
-        """The queues whose counters a PodGroup changes."""
+    def _count_group(self, change: Change[PodGroup]) -> None:
         before, after = (_queue_and_phase(group) for group in (change.old, change.new))
         if before == after:
-            return ()
+            return
         for counted, step in ((before, -1), (after, 1)):
             if counted is not None:
                 queue, phase = counted
@@ -91,7 +97,6 @@ class QueueController(Controller[Observed | OrphanedCommands]):
                     del counts[phase]
                 if not counts:
                     del self._counts[queue]
-        return {("", counted[0]) for counted in (before, after) if counted is not None}
 
     def observe(self, key: Key, caches: Caches, now_ms: int) -> Observed | OrphanedCommands | None:
         name, queues = key[1], caches[WATCHED_QUEUES]

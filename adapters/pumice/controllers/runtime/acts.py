@@ -50,6 +50,9 @@ class Create:
     reads_back: bool = False
     # Makes the whole body, if parts of it are random or slow to compute; called in a thread.
     complete: Callable[[], Manifest] | None = field(default=None, compare=False)
+    # The name of creations of the same stage that the API server probably treats alike, such as those of
+    # the pods of a task. After some refusals in a row, the others are left for the next reconcile.
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True)

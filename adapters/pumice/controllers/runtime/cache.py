@@ -41,6 +41,8 @@ class ObjectCache(Generic[W]):
         self._listing: set[Key] | None = None
         # The newest resource version that the watch has reached.
         self._reached = 0
+        # Whether the results of writes are kept. Without a watch, nobody would remove deleted objects.
+        self._is_watched = True
         self.add_indexes(watch)
 
     def add_indexes(self, watch: Watch[W]) -> None:
@@ -70,6 +72,16 @@ class ObjectCache(Generic[W]):
         """The objects with a value in an index, ordered by namespace and name."""
         return [self._items[key] for key in sorted(self._indexes[index].get(value, _NONE))]
 
+    def open(self) -> None:
+        """Keeps the results of writes, because a watch begins."""
+        self._is_watched = True
+
+    def close(self) -> None:
+        """Removes all objects, because the watch has ended."""
+        self._is_watched = False
+        self.begin_list()
+        self.end_list("")
+
     # Results of this process's own writes.
 
     def assume(self, raw: bytes | msgspec.Raw) -> None:
@@ -85,6 +97,8 @@ class ObjectCache(Generic[W]):
         self._assume(lambda: msgspec.convert(body, self.watch.type))
 
     def _assume(self, read: Callable[[], W]) -> None:
+        if not self._is_watched:
+            return
         try:
             obj = read()
         except UNREADABLE as error:

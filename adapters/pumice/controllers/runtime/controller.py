@@ -37,9 +37,19 @@ class Controller(ABC, Generic[S]):
     def __init__(self, options: ControllerOptions) -> None:
         """Most controllers have no options."""
 
+    def track(self, change: Change[Any], caches: Caches) -> None:
+        """Notes a change in memory. Called for every change, also on a standby, before `keys`.
+
+        Most controllers note nothing.
+        """
+
     @abstractmethod
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
-        """The keys that a change enqueues. Called for every change, also on a standby."""
+        """The keys that a change enqueues. A pure function.
+
+        Called for every change while this process leads. When it begins to lead, all objects that exist
+        are such changes, as if they had been created.
+        """
 
     def delay_seconds(self, change: Change[Any]) -> float:
         """How long the keys of a change may wait, so that one reconcile handles several changes.

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from typing import Final
 
-from pumice.adapters.kubernetes.errors import KubernetesError, one_line
+from pumice.adapters.kubernetes.errors import KubernetesError, WithheldError, one_line
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.session import Fence
 from pumice.adapters.runtime.metrics import Metrics
@@ -63,7 +63,11 @@ class EventQueue:
         )
         try:
             await self._recorder.write(message, about.resource)
-        except KubernetesError as error:
+        except Exception as error:
+            # After a bug in one event, the others are written.
+            if not isinstance(error, KubernetesError):
+                log.exception("event %s", event.reason)
             self._metrics.count("dropped_events", cause="refused")
             name = shown_key((about.namespace, about.name))
-            log.info("dropped event %s on %s: %s", event.reason, name, one_line(error))
+            level = logging.DEBUG if isinstance(error, WithheldError) else logging.INFO
+            log.log(level, "dropped event %s on %s: %s", event.reason, name, one_line(error))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
 from pumice.adapters.kubernetes.errors import KubernetesError, one_line
 from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.missing_rights import GuardedCalls
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.retries import RetryPolicy
@@ -27,9 +28,10 @@ from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.controller import Caches, Controller
 from pumice.controllers.runtime.event_queue import EventQueue
+from pumice.controllers.runtime.failures import Failure
 from pumice.controllers.runtime.objects import Key, Manifest, shown_key
 from pumice.controllers.runtime.on_demand import OnDemandReflector
-from pumice.controllers.runtime.performing import Failure, Performer
+from pumice.controllers.runtime.performing import Performer
 from pumice.controllers.runtime.watches import Change, Watch
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ _OUTAGE_SECONDS: Final = 10.0
 # Delay of a key whose calls were not made because the lease was not renewed in time. The workers end
 # when the loss of the lease is noticed; if the lease is renewed first, they continue.
 _NOT_LEADING_SECONDS: Final = 0.2
+# Other work continues after the keys of so many objects.
+_KEYS_AT_ONCE: Final = 100
 # The next attempt usually resolves a conflict. A conflict with a delay of this length is logged as a
 # warning.
 _LASTING_CONFLICT_SECONDS: Final = 1.0
@@ -69,17 +73,40 @@ class _Running:
         self.controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(RETRY_BACKOFF, clock, rng)
         self._caches = caches
+        # A standby enqueues no keys: nobody would take those of deleted objects.
+        self._is_working = False
 
-    def enqueue(self, change: Change[Any]) -> None:
+    def handle(self, change: Change[Any]) -> None:
         try:
-            keys = self.controller.keys(change, self._caches)
+            self.controller.track(change, self._caches)
+            keys = self.controller.keys(change, self._caches) if self._is_working else ()
             if keys:
                 seconds = self.controller.delay_seconds(change)
                 for key in keys:
                     self.queue.add_after(key, seconds)
         except Exception:
-            # A bug. The watch and all other controllers continue.
-            log.exception("%s: %s", self.controller.name, shown_key(change.latest.metadata.key))
+            self._log_bug(change)
+
+    async def begin(self) -> None:
+        """Enqueues the keys of all objects that exist, and from now on those of changes."""
+        self._is_working = True
+        for watch in self.controller.watches:
+            for number, obj in enumerate(list(self._caches[watch])):
+                change = Change(watch, None, obj)
+                try:
+                    for key in self.controller.keys(change, self._caches):
+                        self.queue.add(key)
+                except Exception:
+                    self._log_bug(change)
+                if number % _KEYS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    def end(self) -> None:
+        self._is_working = False
+
+    def _log_bug(self, change: Change[Any]) -> None:
+        """Logs an error of a controller. The watch and all other controllers continue."""
+        log.exception("%s: %s", self.controller.name, shown_key(change.latest.metadata.key))
 
 
 class ControllerLoop:
@@ -105,15 +132,16 @@ class ControllerLoop:
         self.caches = Caches(self._by_watch)
         self._running = [self._add(controller) for controller in controllers]
         self._reflectors = self._all_reflectors()
+        guarded = GuardedCalls(api, clock, self._rng, metrics)
         recorder = EventRecorder(
-            api, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
+            guarded, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
         )
         self._events = EventQueue(recorder, metrics, may_act)
         by_resource: dict[Any, list[ObjectCache[Any]]] = {}
         for watch, cache in self._by_watch.items():
             by_resource.setdefault(watch.resource, []).append(cache)
         self._performer = Performer(
-            api, by_resource, self._events, metrics, may_act, options.call_seconds
+            guarded, by_resource, self._events, metrics, may_act, options.call_seconds
         )
         self._in_flight: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
@@ -126,7 +154,7 @@ class ControllerLoop:
                 cache = self._by_watch[watch] = ObjectCache(watch, self._metrics)
             else:
                 cache.add_indexes(watch)
-            cache.listeners.append(running.enqueue)
+            cache.listeners.append(running.handle)
         return running
 
     def _all_reflectors(self) -> list[Reflector | OnDemandReflector]:
@@ -198,6 +226,13 @@ class ControllerLoop:
         for reflector in self._reflectors:
             await reflector.listed.wait()
         log.info("reconciling begins")
+        try:
+            await self._work()
+        finally:
+            for one in self._running:
+                one.end()
+
+    async def _work(self) -> None:
         events = asyncio.create_task(self._events.run())
         tasks = [asyncio.create_task(self._dispatch(one)) for one in self._running]
         tasks += [
@@ -227,6 +262,7 @@ class ControllerLoop:
 
     async def _dispatch(self, running: _Running) -> None:
         """Takes keys from the queue, and reconciles a bounded number of them concurrently."""
+        await running.begin()
         name = running.controller.name
         free = asyncio.Semaphore(self._options.workers.get(name, self._options.default_workers))
         while True:
@@ -275,7 +311,9 @@ class ControllerLoop:
         if failure is not None:
             most = _OUTAGE_SECONDS if failure.is_outage else RETRY_BACKOFF.ceiling_seconds
             delay = queue.retry(key, failure.retry_after, most)
-            is_expected = failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
+            is_expected = failure.is_withheld or (
+                failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
+            )
             log.log(
                 logging.DEBUG if is_expected else logging.WARNING,
                 "%s: %s: %s; retry in %.1f s",

@@ -51,12 +51,12 @@ class OnDemandReflector:
             if self._is_needed():
                 # Between the check and its end, the reflector read events that need the watch.
                 continue
-            self._cache.begin_list()
-            self._cache.end_list("")
+            self._cache.close()
             await self._wanted.wait()
 
     async def _follow(self) -> None:
         """Lists and watches until no object needs the watch any more."""
+        self._cache.open()
         self._reflector = self._make()
         work = asyncio.create_task(self._reflector.run())
         unneeded = asyncio.create_task(self._until_unneeded(self._reflector))

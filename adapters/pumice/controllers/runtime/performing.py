@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -14,19 +14,20 @@ from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     ApiError,
     KubernetesError,
-    LostAnswerError,
     NamespaceTerminatingError,
     NotLeadingError,
-    UnreachableError,
+    WithheldError,
     one_line,
 )
+from pumice.adapters.kubernetes.missing_rights import ApiCalls
 from pumice.adapters.kubernetes.object_head import UNREADABLE
 from pumice.adapters.kubernetes.resources import Resource
-from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, Fence
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Write
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.event_queue import EventQueue
+from pumice.controllers.runtime.failures import Failure, FailureSeries, is_outage, worst
 from pumice.controllers.runtime.objects import ApiObject, Key, Manifest, shown_key
 
 log = logging.getLogger(__name__)
@@ -52,27 +53,12 @@ class _Answer(ApiObject):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an act failed."""
-
-    text: str
-    # Whether another client changed the object in between, so that a retry with the new object may succeed.
-    is_conflict: bool = False
-    # The delay in seconds that the API server asks for.
-    retry_after: float = 0.0
-    # Whether the API server was unreachable, or unable to answer.
-    is_outage: bool = False
-    # Whether the call was not made because this process does not lead.
-    is_not_leading: bool = False
-
-
 class Performer:
     """Performs acts, and puts their results into the caches."""
 
     def __init__(
         self,
-        api: ApiSession,
+        api: ApiCalls,
         caches: Mapping[Resource, Sequence[ObjectCache[Any]]],
         events: EventQueue,
         metrics: Metrics,
@@ -100,14 +86,26 @@ class Performer:
     async def _write_all(self, writes: Sequence[Write]) -> Failure | None:
         if len(writes) == 1:
             return await self._write(writes[0])
-        waiting = iter(writes)
+        waiting, series = iter(writes), FailureSeries()
         count = min(MOST_CALLS, len(writes))
-        workers = [self._write_some(waiting) for _ in range(count)]
-        return _worst(await asyncio.gather(*workers))
+        workers = [self._write_some(waiting, series) for _ in range(count)]
+        # All workers end before an error of one of them is raised: the key may be retried at once.
+        results = await asyncio.gather(*workers, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return worst(result for result in results if not isinstance(result, BaseException))
 
-    async def _write_some(self, waiting: Iterator[Write]) -> Failure | None:
-        """One of several workers that share an iterator; a failure does not stop the other workers."""
-        return _worst([await self._write(act) for act in waiting])
+    async def _write_some(self, waiting: Iterator[Write], series: FailureSeries) -> Failure | None:
+        """One of several workers that share an iterator; one failure does not stop the other acts."""
+        found: Failure | None = None
+        for act in waiting:
+            if series.skips(act):
+                continue
+            failure = await self._write(act)
+            series.add(act, failure)
+            found = worst((found, failure))
+        return found
 
     async def _write(self, act: Write) -> Failure | None:
         verb = type(act).__name__.lower()
@@ -122,17 +120,27 @@ class Performer:
             return None
         except KubernetesError as error:
             is_conflict = isinstance(error, ApiError) and error.status == CONFLICT
-            result = "conflict" if is_conflict else "failed"
+            is_withheld = isinstance(error, WithheldError)
+            result = "conflict" if is_conflict else "withheld" if is_withheld else "failed"
             self._metrics.count("acts", verb=verb, resource=resource, result=result)
             if not is_conflict:
                 self._report(act, error)
             text = f"{verb} {act.resource.name} {_name(act)}: {one_line(error)}"
             wait = error.retry_after if isinstance(error, ApiError) else 0.0
-            return Failure(text, is_conflict, wait, _is_outage(error))
+            return Failure(text, is_conflict, wait, is_outage(error), is_withheld=is_withheld)
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create):
             return await self._handle_existing(act)
+        if result == "gone" and isinstance(act, Patch) and self._holds(act):
+            # The watch will report the deletion, or the API server did not serve the resource for a moment.
+            return Failure(f"{act.resource.name} {_name(act)} was not found", is_conflict=True)
         return None
+
+    def _holds(self, act: Patch) -> bool:
+        cached = (
+            cache.get(act.namespace, act.name) for cache in self._caches.get(act.resource, ())
+        )
+        return any(one is not None and one.metadata.uid == act.uid for one in cached)
 
     def _report(self, act: Write, error: KubernetesError) -> None:
         """Emits the event of an act that the API server refused."""
@@ -314,23 +322,8 @@ class Performer:
             cache.assume(raw)
 
 
-def _worst(failures: Iterable[Failure | None]) -> Failure | None:
-    """The first failure that is not a conflict, else the first one, with the longest wait of all."""
-    found = [failure for failure in failures if failure is not None]
-    if not found:
-        return None
-    first = min(found, key=lambda failure: failure.is_conflict)
-    return replace(first, retry_after=max(failure.retry_after for failure in found))
-
-
 def _refusal(event: Emit, text: str) -> Emit:
     return replace(event, message=f"{event.message}: {text}", warning=True)
-
-
-def _is_outage(error: KubernetesError) -> bool:
-    if isinstance(error, ApiError):
-        return error.is_transient
-    return isinstance(error, LostAnswerError | UnreachableError)
 
 
 def _ignore(body: Manifest, metadata: Manifest) -> None:

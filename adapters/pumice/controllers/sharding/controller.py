@@ -55,9 +55,21 @@ class ShardingController(Controller[Observed]):
         self._divided: dict[str, tuple[float, float]] = {}
         self._divided_ms: int | None = None
 
+    def track(self, change: Change[Any], caches: Caches) -> None:
+        """Adjusts the requests on the node of a pod."""
+        if change.watch == WATCHED_PODS:
+            for pod, sign in ((change.old, -1), (change.new, 1)):
+                if pod is not None and pod.spec.node_name:
+                    cpu, memory = pod.requested
+                    self._add(pod.spec.node_name, cpu, memory, sign)
+
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_PODS:
-            is_due = self._add_pod(change, caches)
+            is_due = self._follows_nodes and any(
+                self._has_moved(pod.spec.node_name, caches)
+                for pod in (change.old, change.new)
+                if pod is not None and pod.spec.node_name
+            )
         elif change.watch == WATCHED_NODES:
             is_due = self._follows_nodes and _node_changed(change)
         elif change.watch == WATCHED_SHARDS:
@@ -74,17 +86,6 @@ class ShardingController(Controller[Observed]):
     def _follows_nodes(self) -> bool:
         configured = self._configuration.follows_nodes
         return self._flags.follows_nodes if configured is None else configured
-
-    def _add_pod(self, change: Change[Pod], caches: Caches) -> bool:
-        """Adjusts the requests on the pod's node. Returns whether its requested share has changed much."""
-        nodes = []
-        for pod, sign in ((change.old, -1), (change.new, 1)):
-            if pod is not None and pod.spec.node_name:
-                self._add(pod.spec.node_name, *pod.requested, sign)
-                nodes.append(pod.spec.node_name)
-        if not self._follows_nodes:
-            return False
-        return any(self._has_moved(name, caches) for name in nodes)
 
     def _add(self, node: str, cpu: int, memory: int, sign: int) -> None:
         old_cpu, old_memory, old_count = self._requested.pop(node, (0, 0, 0))

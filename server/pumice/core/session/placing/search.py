@@ -49,6 +49,7 @@ class DomainSearch:
 
     Domains are tried one by one and undone, until all of a tier are known. Where the score of each
     is known beforehand they are tried in that order, and the first one that takes the job is kept.
+    Where a plugin counts placements that are undone, each domain is tried, as in Volcano.
     """
 
     def __init__(self, session: Session, placement: Placement) -> None:
@@ -57,6 +58,8 @@ class DomainSearch:
         self._candidates = CandidateDomains(session)
         # The best one of the last domains that were alike.
         self._last = ""
+        # Whether a trial of the job changes what follows.
+        self._leaves_traces = False
 
     @property
     def nearest(self) -> tuple[str, int, int] | None:
@@ -69,12 +72,17 @@ class DomainSearch:
         self._candidates.nearest = None
         tasks = next(iter(pending_tasks.tasks.values()))
         gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
+        self._leaves_traces = self._session.plain.leaves_traces(
+            task for part in pending_tasks.tasks.values() for task in part
+        )
         self._placement.is_trial = topology.is_constrained(job)
         try:
             for number, domains in enumerate(gradients):
                 is_last = number == len(gradients) - 1
                 candidates = self._candidates
-                if job.has_policies:
+                if self._leaves_traces:
+                    possible: Sequence[str] = domains
+                elif job.has_policies:
                     possible = candidates.possible_for_all(
                         job, pending_tasks, domains, is_last=is_last
                     )
@@ -91,6 +99,8 @@ class DomainSearch:
     def _find_among(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Statement | None:
+        if self._leaves_traces:
+            return self._best_of(job, pending_tasks, domains)
         alone = len(domains) == 1 or job.topology_key
         ranked = domains if alone else self._candidates.ranked(job, domains)
         if ranked is not None:
@@ -242,6 +252,11 @@ class DomainSearch:
         for number, domains in enumerate(gradients):
             is_last = number == len(gradients) - 1
             tasks = pending_tasks.tasks[sub_job.id]
+            if self._leaves_traces:
+                found = self._place_in_best(job, sub_job, pending_tasks, domains, scored=scored)
+                if found is not None:
+                    return found
+                continue
             possible = self._candidates.possible(job, sub_job, tasks, domains, is_last=is_last)
             groups = topology.ranked(sub_job, possible) if len(possible) > 1 else None
             if groups is None:
@@ -263,7 +278,7 @@ class DomainSearch:
     ) -> tuple[Statement | None, float, str] | None:
         """The same for the best of some domains; None: none of them takes the sub-job."""
         topology = self._session.topology
-        if topology.is_first_by_name(sub_job, domains):
+        if not self._leaves_traces and topology.is_first_by_name(sub_job, domains):
             # What is scored is the cluster without this placement.
             score = topology.score_alone(sub_job, domains[0]) if scored else 0.0
             for domain in domains:

@@ -249,9 +249,12 @@ class Bucket:
             self.request.add(task.request)
 
     def place(self, task: Task) -> None:
-        """Counts a task as placed; as in Volcano, a placement that is undone still counts."""
-        if self.pending.pop(task.uid, None) is not None:
-            self.request.subtract(task.request)
+        """Counts a task as placed; as in Volcano, a placement that is undone still counts.
+
+        So the request of the bucket becomes too small, or negative, when a task is placed again.
+        """
+        self.pending.pop(task.uid, None)
+        self.request.subtract(task.request)
         self.on_node[task.node_name] += 1
 
 

@@ -57,7 +57,7 @@ class NumaAwarePlugin:
         hooks.is_plain[self.name] = PlainRule(
             lambda class_: not self._is_scored(class_), lambda _task: True
         )
-        hooks.handlers.append(EventHandler(self._allocated, None, self._allocated_many))
+        hooks.handlers.append(EventHandler(self._allocated, _undone, self._allocated_many))
 
     # Requests.
 
@@ -121,6 +121,10 @@ class NumaAwarePlugin:
         if self._concerns(tasks[0].class_):
             for task in tasks:
                 self._allocated(task)
+
+
+def _undone(_task: Task) -> None:
+    """Nothing to do: the annotation with the cpus is undone with the placement."""
 
 
 def _question_of(class_: TaskClass) -> Question | None:

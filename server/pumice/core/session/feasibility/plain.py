@@ -6,7 +6,7 @@ does. A plain task is both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -89,6 +89,16 @@ class PlainTasks:
         """Whether no score depends on the task or on the other candidates."""
         tests = self._classes[task.class_].scores
         return tests is not None and all(test(task) for test in tests)
+
+    def counts_undone(self, tasks: Iterable[Task]) -> bool:
+        """Whether placements of these tasks still affect scores after they were undone.
+
+        This is so if a plugin handles placements and not removals.
+        """
+        handlers = self._session.hooks.handlers
+        if all(handler.deallocated is not None for handler in handlers):
+            return False
+        return not all(self.is_scored_by_class(task) for task in tasks)
 
     def terms_of(self, task: Task) -> tuple[CandidateTerm, ...] | None:
         """The terms that are added to the class scores of a task that is filtered by class.

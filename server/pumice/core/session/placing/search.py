@@ -49,6 +49,7 @@ class DomainSearch:
 
     All domains of a tier are tried and undone, and the best placement is repeated. If the scores are
     known before, domains are tried in their order, and the first successful placement is kept.
+    Where a plugin counts placements that are undone, every domain is tried, as in Volcano.
     """
 
     def __init__(self, session: Session, placement: Placement) -> None:
@@ -57,6 +58,8 @@ class DomainSearch:
         self._candidates = CandidateDomains(session)
         # The best of the last domains that were alike.
         self._last = ""
+        # Whether a placement of the job affects scores after it was undone.
+        self._counts_undone = False
 
     @property
     def nearest(self) -> tuple[str, int, int] | None:
@@ -69,12 +72,17 @@ class DomainSearch:
         self._candidates.nearest = None
         tasks = next(iter(pending_tasks.tasks.values()))
         gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
+        self._counts_undone = self._session.plain.counts_undone(
+            task for part in pending_tasks.tasks.values() for task in part
+        )
         self._placement.is_trial = topology.is_constrained(job)
         try:
             for number, domains in enumerate(gradients):
                 is_last = number == len(gradients) - 1
                 candidates = self._candidates
-                if job.has_policies:
+                if self._counts_undone:
+                    possible: Sequence[str] = domains
+                elif job.has_policies:
                     possible = candidates.possible_for_all(
                         job, pending_tasks, domains, is_last=is_last
                     )
@@ -91,6 +99,8 @@ class DomainSearch:
     def _find_among(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Statement | None:
+        if self._counts_undone:
+            return self._best_of(job, pending_tasks, domains)
         is_ranked = len(domains) == 1 or job.topology_key
         ranked = domains if is_ranked else self._candidates.ranked(job, domains)
         if ranked is not None:
@@ -242,6 +252,11 @@ class DomainSearch:
         for number, domains in enumerate(gradients):
             is_last = number == len(gradients) - 1
             tasks = pending_tasks.tasks[sub_job.id]
+            if self._counts_undone:
+                found = self._place_in_best(job, sub_job, pending_tasks, domains, scored=scored)
+                if found is not None:
+                    return found
+                continue
             possible = self._candidates.possible(job, sub_job, tasks, domains, is_last=is_last)
             groups = topology.ranked(sub_job, possible) if len(possible) > 1 else None
             if groups is None:
@@ -263,7 +278,7 @@ class DomainSearch:
     ) -> tuple[Statement | None, float, str] | None:
         """The same for the best of some domains; None: the sub-job fits in none of them."""
         topology = self._session.topology
-        if topology.is_first_by_name(sub_job, domains):
+        if not self._counts_undone and topology.is_first_by_name(sub_job, domains):
             # The score is that before the placement.
             score = topology.score_alone(sub_job, domains[0]) if scored else 0.0
             for domain in domains:

@@ -50,8 +50,7 @@ class FakeApi:
         self._news = asyncio.Event()
         self._pages: list[tuple[str, list[Object]]] = []
         self.open_watches = 0
-        # Writes without an answer.
-        self.in_flight = 0
+        self.in_flight = 0  # Writes without an answer.
 
     def put(self, resource: str, body: Object) -> Object:
         metadata = body.setdefault("metadata", {})

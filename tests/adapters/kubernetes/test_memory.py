@@ -28,7 +28,7 @@ from tests.adapters.kubernetes.objects import PODGROUPS, QUEUES, claim, group, n
 # Bounded by numbers of their own, which other tests check.
 BOUNDED = (
     "_events._written", "_events._texts", "_ledger._closed", "_confirmations._nodes", "_metrics",
-    ".metrics", "_listing",
+    ".metrics", "_listing", "_subresources",
 )  # fmt: skip
 
 

@@ -108,5 +108,10 @@ def sessions_after(
         rejected = engine.apply(deltas)
         found.apply_seconds.append(time.perf_counter() - began)
         assert not rejected, rejected[0]
-        found.add(*timed(engine, NOW_NS + (number + 10) * SECOND_NS))
+        found.add(*timed(engine, round_ns(number)))
     return found
+
+
+def round_ns(number: int) -> int:
+    """The time of the session of a round."""
+    return NOW_NS + (number + 10) * SECOND_NS
